@@ -1,11 +1,12 @@
-//! How often the hotspot buffer knows a key: a skewed stream of look-ups, as long as a run of the paper, without an index.
+//! How often the hotspot buffer knows a key: a skewed stream of look-ups, as long as a run of the paper, without an
+//! index.
 //!
 //! ```text
 //! cargo run --release -p dm-core --example hotspot_hits [records] [look-ups] [MB]
 //! ```
 //!
-//! Ranks are drawn as YCSB does (Gray et al., SIGMOD 1994, skew 0.99) and scattered by a hash. The first look-ups, as many as
-//! are counted, warm the buffer.
+//! Ranks are drawn as YCSB does (Gray et al., SIGMOD 1994, skew 0.99) and scattered by a hash. The first look-ups, as
+//! many as are counted, warm the buffer.
 
 use dm_core::compute::hotspot::{Bucket, Hotspot};
 use dm_core::layout::city::city_hash_64;

@@ -1,13 +1,14 @@
 //! Range indexes on disaggregated memory, as algorithms that emit verb requests.
 //!
-//! This crate is deterministic: no I/O, no clock, no allocation, no randomness of its own, no unsafe code. It knows what
-//! every remote byte means and what every operation does, and meets the world only through *requests* and
+//! This crate is deterministic: no I/O, no clock, no allocation, no randomness of its own, no unsafe code. It knows
+//! what every remote byte means and what every operation does, and meets the world only through *requests* and
 //! *completions*. The same code runs on a workstation over shared memory, on RDMA hosts, in a simulator, and on bare
 //! metal.
 //!
 //! # The map, from the ground up
 //!
-//! A file imports from its own room and from rooms that stand above it in this table; a test holds the imports against it.
+//! A file imports from its own room and from rooms that stand above it in this table; a test holds the imports against
+//! it.
 //!
 //! | room | what it is |
 //! |---|---|

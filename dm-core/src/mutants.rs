@@ -45,13 +45,14 @@ bugs! {
     BookendVersions = "bookend-versions", Some(Mark::TornRead);
     /// A torn entry is skipped, so its key is reported absent.
     TornIsAbsent = "torn-is-absent", Some(Mark::TornRead);
-    /// A node torn under its lock counts as residue at once, though a first WRITE of its next life may be on its way.
+    /// A node torn under its lock counts as residue at once, although a first WRITE of its place's next generation may
+    /// be on its way.
     TornIsResidue = "torn-is-residue", None;
     /// READs are trusted however long they took.
     NoGuard = "no-guard", Some(Mark::GuardRefusal);
     /// A READ under the lock takes the image that was READ before the lock.
     LockedReadKeepsImage = "locked-read-keeps-image", Some(Mark::LockedRead);
-    /// A leaf is used without a look at its generation, level and fences.
+    /// A leaf is used without a check of its generation, level and fences.
     LeafUnchecked = "leaf-unchecked", Some(Mark::StaleCache);
     /// A key past the high fence is looked for here and not to the right.
     NoMoveRight = "no-move-right", Some(Mark::MoveRight);
@@ -71,9 +72,9 @@ bugs! {
     LostSibling = "lost-sibling", Some(Mark::LeafSplit);
     /// An inner split leaves the old node's high fence and link as they were.
     InnerKeepsFence = "inner-keeps-fence", Some(Mark::InnerSplit);
-    /// The root is replaced by a WRITE, whoever was first.
+    /// A new root is installed by a WRITE, even if another lane has installed one first.
     RootOverwritten = "root-overwritten", Some(Mark::RootRaceLost);
-    /// A half-split is linked without a look at whether its right half is alive.
+    /// A half-split is linked without a check that its right node is live.
     LinksDead = "links-dead", Some(Mark::HelpedSplit);
     /// A descent to a parent overwrites the separator of a half-split that is still to be linked.
     HelpOverwritten = "help-overwritten", Some(Mark::HelpedSplit);
@@ -81,7 +82,7 @@ bugs! {
     DeleteResetsVersion = "delete-resets-version", None;
     /// Whole nodes are written back without a new node version.
     SameNodeVersion = "same-node-version", None;
-    /// A retired node comes back into use under its old generation.
+    /// A retired node's place is reused under its old generation.
     SameGeneration = "same-generation", Some(Mark::NodeReused);
     /// A chunk counts as granted although the CAS lost.
     ChunkTwice = "chunk-twice", Some(Mark::ChunkRaceLost);
@@ -91,50 +92,51 @@ bugs! {
     SettleForgets = "settle-forgets", Some(Mark::Settled);
     /// Settling frees locks while requests that failed with their queue pair may still take effect.
     SettleUnclosed = "settle-unclosed", Some(Mark::Settled);
-    /// A scan takes the leaves the cached parent names without a look at where they begin.
+    /// A scan takes the leaves that the cached parent names without a check of where they begin.
     ScanUnchecked = "scan-unchecked", None;
     /// A write batch takes members until its leader is done, though the value was copied before.
     SealAtRelease = "seal-at-release", Some(Mark::CombinedWrite);
-    /// A read batch takes members while its READ is under way, so that they may be given what was read before they came.
+    /// A read batch takes members while its READ is under way, so that they may be given what was read before they
+    /// came.
     SampleBeforeJoin = "sample-before-join", Some(Mark::DelegatedRead);
-    /// Whoever finds an open batch joins it, whatever its key: the value is dropped into another key's batch.
+    /// A lane joins any open batch, whatever its key: the value is dropped into another key's batch.
     StrangersJoin = "strangers-join", Some(Mark::CombinedWrite);
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TakeoverUnfenced = "takeover-unfenced", Some(Mark::Takeover);
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.
     LeaseByRemoteClock = "lease-by-remote-clock", Some(Mark::RowFenced);
-    /// Unlock is a WRITE, whoever holds the lock.
+    /// Unlock is a WRITE, even if another compute node holds the lock by then.
     UnlockByWrite = "unlock-by-write", None;
-    /// A redo image goes behind the WRITE it is for.
+    /// A redo record is posted behind the WRITE that it is for.
     ImageAfterData = "image-after-data", Some(Mark::RedoReplayed);
-    /// Each submit of a lane begins with its first redo slot, whatever lock the image in it was made under.
+    /// Each submit of a lane begins with its first redo slot, whatever lock the redo record in it was made under.
     SlotsReusedUnderLock = "slots-reused-under-lock", Some(Mark::HandOver);
-    /// A split writes the old node back without a redo image.
+    /// A split writes the old node back without a redo record.
     SplitWithoutImage = "split-without-image", Some(Mark::LeafSplit);
     /// A dead compute node's row is freed without a look at the locks that name it.
     RowFreedUnswept = "row-freed-unswept", Some(Mark::RowSwept);
-    /// A repairer takes the lock over without a copy of the image in its own redo area.
+    /// A repairer takes the lock over without a copy of the redo record in its own redo area.
     TakeoverWithoutCopy = "takeover-without-copy", Some(Mark::RedoReplayed);
-    /// Whoever takes over frees the lock and leaves the node as it is.
+    /// A repairer frees the lock and leaves the node as it is.
     TakeoverWithoutReplay = "takeover-without-replay", Some(Mark::Takeover);
     /// A merge writes the left leaf before it retires the right one.
     MergeLeftFirst = "merge-left-first", Some(Mark::Merge);
-    /// A retired leaf keeps the signature of whoever wrote it first.
+    /// A retired leaf keeps the owner tag of the compute node that wrote it first.
     RetiredUnsigned = "retired-unsigned", Some(Mark::Merge);
-    /// An adopter takes chunks of the living, too.
+    /// The collector takes chunks of live compute nodes, too.
     CollectsFromTheLiving = "collects-from-the-living", Some(Mark::ChunkCollected);
-    /// An adopter does not lock the node that might yet come to point to the one it takes.
+    /// The collector does not lock the node that may still come to point to the one that it collects.
     CollectsUnlocked = "collects-unlocked", Some(Mark::NodeReclaimed);
-    /// An adopter leaves the signature of the gone on what it takes.
+    /// The collector leaves the owner tag of the departed compute node on what it collects.
     CollectsUntagged = "collects-untagged", Some(Mark::NodeReclaimed);
-    /// A place whose generations begin anew is used again at once.
+    /// A place whose generations begin anew is reused at once.
     NoLimbo = "no-limbo", Some(Mark::NodeReused);
-    /// A place whose generations begin anew waits until the operations of the compute node that retired it have ended, and
-    /// for no other's.
+    /// A place whose generations begin anew waits for the operations of the compute node that retired it, and for no
+    /// other's.
     LimboTooShort = "limbo-too-short", Some(Mark::LimboLeft);
-    /// A leaf that is merged away goes back on the shelf before the WRITEs that take it out of the tree are posted.
+    /// A leaf that is merged away goes on the free list before the WRITEs that take it out of the tree are posted.
     RetireBeforeSwitch = "retire-before-switch", Some(Mark::Merge);
-    /// A split re-sorts the entries that stay, and leaves them out of its redo image.
+    /// A split re-sorts the entries that stay, and leaves them out of its redo record.
     SplitSorts = "split-sorts", Some(Mark::LeafSplit);
     /// A half-merge is undone while the lane that merges may still be at it.
     ReviveAtOnce = "revive-at-once", Some(Mark::MergeUndone);
@@ -148,15 +150,15 @@ bugs! {
     BitmapKeepsVersion = "bitmap-keeps-version", Some(Mark::Hop);
     /// A new sibling is linked before the old leaf has been written.
     LinkedBeforeLanding = "linked-before-landing", Some(Mark::LeafSplit);
-    /// Who loses the race for a new root gives up, and so does its operation.
+    /// A lane that loses the race for a new root gives up, and so does its operation.
     RootRaceGivesUp = "root-race-gives-up", Some(Mark::RootRaceLost);
     /// The largest key of a leaf decides whether a key is to the right of it, and not its high fence.
     LargestKeyDecides = "largest-key-decides", None;
     /// No match counts though a bit of the bitmap leads nowhere.
     BitmapUnchecked = "bitmap-unchecked", Some(Mark::HopSeen);
-    /// A neighborhood is taken for that of the leaf the parent spoke of whatever lives their places are in.
+    /// A neighborhood counts as part of the leaf that the parent names, whatever its generation.
     LifeUnchecked = "life-unchecked", Some(Mark::NodeReused);
-    /// Of two WRITEs of one change the image has the first only.
+    /// Of two WRITEs of one change the redo record has the first only.
     SecondWithoutImage = "second-without-image", Some(Mark::Wrap);
     /// WRITEs longer than a packet are posted as they are, wherever in a line they begin.
     CutsWithinLines = "cuts-within-lines", Some(Mark::RedoReplayed);
@@ -180,39 +182,39 @@ bugs! {
     DeleteUnlocked = "delete-unlocked", None;
     /// A delete looks at the leaf once more after it is done, and answers what it finds.
     DeleteLooksAgain = "delete-looks-again", None;
-    /// What is out of the tree is used again at once.
+    /// Places that have left the tree are reused at once.
     ReusedAtOnce = "reused-at-once", Some(Mark::LimboEntered);
     /// Copies are believed however old they are.
     CopiesOutlive = "copies-outlive", Some(Mark::LimboLeft);
     /// An operation does not hold up the epochs.
     PinsEndEarly = "pins-end-early", Some(Mark::LimboLeft);
-    /// The index is walked before everybody has given up what he had.
+    /// The index is walked before every compute node has given up its places in closed chunks.
     WalkAtOnce = "walk-at-once", Some(Mark::ChunkCollected);
-    /// What the walk did not meet is ready before operations that overlapped it have ended.
+    /// Places that the walk did not reach are reused before the operations that overlapped the walk have ended.
     OpenAtOnce = "open-at-once", Some(Mark::ChunkCollected);
-    /// A compute node takes an epoch for its own and does not look which chunks are closed.
+    /// A compute node begins operations in a new epoch and does not look which chunks are closed.
     ClosedUnread = "closed-unread", Some(Mark::ChunkCollected);
-    /// What lies in a closed chunk is kept.
+    /// Places in a closed chunk are kept.
     ClosedKept = "closed-kept", Some(Mark::ChunkCollected);
-    /// A leaf is buried as it was READ, without its lock.
+    /// A tombstone is finalized on a READ of the leaf without its lock.
     FinalizeUnlocked = "finalize-unlocked", Some(Mark::Finalized);
-    /// A write brings a buried leaf back, as a deleted one.
+    /// A write brings a finalized leaf back, as if it were only deleted.
     FinalizedRevived = "finalized-revived", Some(Mark::Finalized);
-    /// A copy that leads to a buried leaf of the key counts as its absence.
+    /// A finalized leaf of the key counts as the key's absence, although only a copy led to it.
     FinalizedIsAbsent = "finalized-is-absent", Some(Mark::Finalized);
-    /// Who replaces a full node in vain takes the old one for out of the tree all the same.
+    /// A lane whose replacement of a full node loses the CAS retires the old node all the same.
     RetiredInVain = "retired-in-vain", Some(Mark::ReplacementLost);
-    /// A place of a block is used again in the same life.
+    /// A block's place is reused under the same generation.
     BlockLifeKept = "block-life-kept", Some(Mark::BlockReplaced);
-    /// A block is believed whichever life it is of.
+    /// A block is accepted whatever its generation.
     BlockLifeUnchecked = "block-life-unchecked", Some(Mark::BlockReplaced);
-    /// A block is believed without a look at its checksum.
+    /// A block is accepted without a check of its checksum.
     BlockChecksumUnchecked = "block-checksum-unchecked", Some(Mark::BlockReplaced);
-    /// The place of a block comes back before its entry has changed.
+    /// A block's place is retired before the entry that names it has changed.
     BlockRetiredEarly = "block-retired-early", Some(Mark::BlockRead);
-    /// A link is made whatever the entry has become meanwhile.
+    /// An entry becomes a link even if it has changed since it was read.
     LinkUnconditional = "link-unconditional", Some(Mark::LayerTakenBack);
-    /// Blocks are collected though a repairer may be about to name one for somebody who died.
+    /// Blocks are collected although a repairer may still replay a dead compute node's WRITE that names one.
     WalkBeforeReplays = "walk-before-replays", Some(Mark::ChunkCollected);
     /// An operation of items has a pin in each of its steps, and none between them.
     ItemsPinsEndEarly = "items-pins-end-early", None;

@@ -4,8 +4,8 @@
 //! The driver (a worker thread, firmware, a simulator) polls the future with a waker that does nothing. It finds the
 //! requests in the port, executes them, delivers the completions and polls again.
 //!
-//! *Ownership of the scratch* goes to the driver with a submit ([`Port::begin`]) and comes back with the completions
-//! ([`Port::finish`]), so no reference exists while a NIC writes. Algorithms keep offsets, and look at bytes through
+//! *Ownership of the scratch* passes to the driver with a submit ([`Port::begin`]) and returns with the completions
+//! ([`Port::finish`]). So no reference exists while a NIC writes. Algorithms keep offsets, and look at bytes through
 //! [`Port::with`], whose borrow cannot cross an await.
 //!
 //! ```text

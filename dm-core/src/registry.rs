@@ -1,9 +1,9 @@
 //! The kinds of indexes in this program: one list, and what the parameters of every kind have in common.
 //!
 //! A kind is a module of this crate, a number in the catalog ([`IndexKind`]), and one line in
-//! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make their
-//! enums and their dispatch from the list. A kind that is only in some builds is behind a feature of this crate, which
-//! selects one of two definitions of the macro; the list is the same in all crates of a build.
+//! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make
+//! their enums and their dispatch from this list. To have a kind in some builds only, put a second definition of the
+//! macro behind a feature of this crate: the list is then the same in all crates of a build.
 
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
@@ -23,8 +23,8 @@ macro_rules! for_each_kind {
     };
 }
 
-/// One expression for a value of any kind: `match_kind!(value, Enum(pattern) => expression)`, for an enum with a variant
-/// per kind. The expression is compiled for each kind on its own.
+/// One expression for a value of any kind: `match_kind!(value, Enum(pattern) => expression)`, for an enum with a
+/// variant per kind. The expression is compiled for each kind on its own.
 #[macro_export]
 macro_rules! match_kind {
     ($value:expr, $Enum:ident ($($pattern:tt)*) => $expression:expr) => {
@@ -50,9 +50,9 @@ macro_rules! kinds {
 
 for_each_kind! { [kinds] }
 
-/// What is fixed when an index of some kind is created: what the parameters of every kind have in common.
+/// Parameters of an index: what is fixed when it is created. This is what the parameters of every kind have in common.
 pub trait KindParameters: Copy + Eq + fmt::Debug {
-    /// Parameters that make no index.
+    /// Why parameters are refused.
     type Error: core::error::Error;
 
     /// The kind.
@@ -111,6 +111,6 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// parallel.
     fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan;
 
-    /// Writes what was chosen besides the sizes of keys and values, each with a comma before it.
+    /// Writes each parameter besides the sizes of keys and values, with a comma before it.
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }

@@ -47,8 +47,8 @@ pub enum Verb {
     Rpc = 6,
     /// Ask the driver to resume this lane after `operands[0]` nanoseconds.
     Pause = 7,
-    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`], or after `operands[0]` nanoseconds. A
-    /// wake that came first counts.
+    /// Ask the driver to resume this lane when another lane asks for [`Verb::Wake`], or after `operands[0]`
+    /// nanoseconds. A wake that came first counts.
     Park = 8,
     /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
     Wake = 9,
@@ -134,13 +134,13 @@ labels! {
     Row = "row",
     /// The superblock or the catalog.
     Super = "super",
-    /// A redo image.
+    /// A redo record.
     Redo = "redo",
     /// A dead compute node's lock, taken over or freed.
     Takeover = "takeover",
-    /// A WRITE done again from its redo image.
+    /// A WRITE done again from its redo record.
     Replay = "replay",
-    /// A leaf of a half-done merge, brought back.
+    /// The retired leaf of a half-merge, revived.
     Revive = "revive",
     /// Bulk-loaded node.
     Bulk = "bulk",
@@ -418,8 +418,8 @@ pub struct Capabilities {
     pub fencing: bool,
     /// How much of one WRITE lands all or nothing when its sender dies, in bytes.
     pub crash_atomic_bytes: u32,
-    /// No two WRITEs to one place can follow each other faster than this, in ns: what bounds how often a 4-bit
-    /// version can turn during one READ. 0 = unknown, READs are trusted whatever they take.
+    /// No two WRITEs to one place can follow each other faster than this, in ns: what bounds how often a 4-bit version
+    /// can turn during one READ. 0 = unknown: READs are trusted however long they take.
     pub write_turn_ns_min: u32,
 }
 
@@ -445,9 +445,10 @@ bitflags! {
         const WRITE_THEN_ATOMIC = 1 << 3;
         /// In one chain, a READ sees what atomics posted before it did and returns nothing older.
         const ATOMIC_THEN_READ = 1 << 4;
-        /// A READ posted (by anybody) after a WRITE completed sees that WRITE.
+        /// A READ posted (by any compute node) after a WRITE completed sees that WRITE.
         const COMPLETION_IS_VISIBLE = 1 << 5;
-        /// Who sees the effect of a device-memory request also sees host-memory WRITEs posted before it in its chain.
+        /// A compute node that sees the effect of a device-memory request also sees the host-memory WRITEs that were
+        /// posted before it in its chain.
         const HOST_BEFORE_DEVICE = 1 << 6;
         /// A WRITE to a word under atomics is not lost to a concurrent atomic.
         const ATOMIC_EXCLUDES_WRITE = 1 << 7;

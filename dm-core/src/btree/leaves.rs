@@ -155,8 +155,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         Wanted { address, index: self.tree().index, level: 0 }
     }
 
-    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now is
-    /// true until the WRITE, which takes the value that joined last. `front`: the scratch in front of the node images.
+    /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now
+    /// is true until the WRITE, which takes the value that joined last. `front`: the scratch in front of the node
+    /// images.
     #[inline]
     fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
         self.tree().batches.seal(lane, |value| {

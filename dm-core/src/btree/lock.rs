@@ -68,7 +68,7 @@ impl Locks for Tree<'_> {
 
 impl Tree<'_> {
     /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its image at
-    /// scratch offset `at`. If that WRITE may land in part, a redo image goes before it in its chain.
+    /// scratch offset `at`. If that WRITE may land in part, a redo record goes before it in its chain.
     ///
     /// The image's header overwrites the 64 bytes in front of those sent - of the node's image, or the gap before it -
     /// so the image in the scratch is good for nothing afterwards unless the whole node is written.
@@ -100,16 +100,16 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Pushes a WRITE to part of a node, of which a sender that dies leaves whole lines: also where nobody recovers the dead, so
-    /// that versions tell what they left.
+    /// Pushes a WRITE to part of a node, cut so that a sender that dies leaves whole lines. This holds also where no
+    /// compute node recovers dead ones: versions then tell readers what a dead sender left.
     fn push_part(&self, lane: &Lane<'_>, label: Label, place: (NodeId, u64), bytes: usize, local: usize) {
         let unit_bytes = if planted(Mutant::CutsWithinLines) { 0 } else { self.capabilities.crash_atomic_bytes };
         push_by_lines(lane.port(), label, place, bytes, local, unit_bytes);
     }
 
-    /// As [`Tree::push_in_place`], of two ranges that have to land both or neither: one image has them both, put together at
-    /// scratch offset `spare`, behind a gap. A chain that ends between the two WRITEs is then like a WRITE of which a part
-    /// landed.
+    /// As [`Tree::push_in_place`], of two ranges that have to land both or neither: one image has them both, put
+    /// together at scratch offset `spare`, behind a gap. A chain that ends between the two WRITEs is then like a WRITE
+    /// of which a part landed.
     pub(crate) fn push_both_in_place(
         &self,
         lane: &Lane<'_>,

@@ -6,8 +6,9 @@
 //!
 //! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf, then the
 //! left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
-//! more than [`FORWARDING_RETRIES_MAX`](super::descent::FORWARDING_RETRIES_MAX) times *revives* the right leaf: a half-split again. [`merges`](crate::manual::merges) says
-//! why this order, and why the revival cannot race with a merge that is under way.
+//! more than [`FORWARDING_RETRIES_MAX`](super::descent::FORWARDING_RETRIES_MAX) times *revives* the right leaf: a
+//! half-split again. [`merges`](crate::manual::merges) says why this order, and why the revival cannot race with a
+//! merge that is under way.
 
 use super::Tree;
 use super::leaves::{Leaves, slice, slice_mut};

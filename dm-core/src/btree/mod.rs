@@ -113,7 +113,7 @@ pub const MARKS: &[Mark] = &[
     Mark::Settled,
 ];
 
-/// Techniques that can be switched off, one by one, for the factor analyses of the papers. All are on by default.
+/// Techniques that can be turned off, one by one, for the factor analyses of the papers. All are on by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Write-back and unlock in one chain; new sibling, old node and unlock in one chain on one memory node (Sherman

@@ -1,4 +1,4 @@
-//! Orphan collection: memory of departed compute nodes, found by owner tags. The argument is in
+//! Orphan collection: takes over memory of departed compute nodes, which it finds by owner tags. The proof is in
 //! [`orphans`](crate::manual::orphans).
 
 use super::owner_tag;
@@ -51,24 +51,24 @@ struct Place {
     at: usize,
 }
 
-/// Which node covers a key.
+/// What a descent has found out about the node that covers a key.
 enum Cover {
     Node(Address),
-    /// The tree has no such level.
+    /// No node does: the tree has no such level.
     Nothing,
-    /// Another lane is changing it.
+    /// Not known: another lane is changing that part of the tree.
     Unsure,
 }
 
 impl<'s> Tree<'s> {
-    /// Makes memory of departed compute nodes this compute node's ([`orphans`](crate::manual::orphans)). The lane must
-    /// not be in an operation. Does nothing if no compute node has departed since the last time, or in an index that
-    /// was opened without recovery.
+    /// Takes memory of departed compute nodes over ([`orphans`](crate::manual::orphans)). The lane must not be in an
+    /// operation. Does nothing if no compute node has departed since the last time, or in an index that was opened
+    /// without recovery.
     ///
     /// Round trips: one for eight rows. If a compute node has departed: one per chunk entry; one for each chunk of
-    /// leaves or inner nodes of another compute node, to READ that one's row, and one more to take the chunk over; one
+    /// leaves or inner nodes of another compute node, to READ its owner's row, and one more to take the chunk over; one
     /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
-    /// one a descent, for a leaf a lock, and for a place that is collected three or four.
+    /// compute node a descent, for a leaf a lock, and for a place that is collected three or four.
     pub(crate) async fn collect_orphans(
         &self,
         index: &impl Leaves<'s>,
@@ -104,7 +104,8 @@ impl<'s> Tree<'s> {
         Ok(collected_orphans)
     }
 
-    /// Whether a chunk is this compute node's, or is now, because it was that of a departed one. It is under way then.
+    /// Takes a chunk over if its owner has departed. Returns whether this compute node has to look into the chunk: it
+    /// has just taken it over, or the chunk is its own and has leaves. Then the chunk is noted as under way.
     async fn may_look_into(
         &self,
         lane: &Lane<'_>,
@@ -136,7 +137,7 @@ impl<'s> Tree<'s> {
             };
             let heir = Grant::new(self.owner, grant.kind, grant.index, request);
             if !chunks::inherit(lane, node, geometry, chunk, grant, &heir).await? {
-                // It is another compute node's now.
+                // Another compute node has taken it over.
                 return Ok(false);
             }
             collected_orphans.chunks += 1;
@@ -203,7 +204,8 @@ impl<'s> Tree<'s> {
         Ok(tenant.state() == Some(RowState::Free) || !owner_tag.names(tenant.incarnation(), self.row_count()))
     }
 
-    /// Puts a place on the free list if it belongs to nobody. Its head is in the scratch.
+    /// Puts a place on the free list if it belongs to no compute node and is not in the tree. Its head is in the
+    /// scratch.
     async fn look_at_place(
         &self,
         index: &impl Leaves<'s>,
@@ -220,7 +222,7 @@ impl<'s> Tree<'s> {
             (Header::read(image), OwnerTag::read(image), version)
         };
         let (mut header, mut owner_tag, mut version) = lane.port().with(look);
-        // Without a node of this index at its beginning a place is not in the tree.
+        // A place that does not begin with a node of this index is not in the tree.
         if header.index != self.index {
             if inherited {
                 self.take_back(
@@ -236,12 +238,12 @@ impl<'s> Tree<'s> {
             NodeClass::Inner => inherited,
             NodeClass::Leaf => self.is_gone(lane, owner_tag).await?,
         };
-        // A level that no tree has: bytes that this crate never writes stay what they are.
+        // No tree has such a level: a place with bytes that this crate never writes stays as it is.
         if !nobodys || header.level >= LEVELS_MAX {
             return Ok(());
         }
         if class == NodeClass::Leaf {
-            // Once more, under its own lock: from here on nobody replays a WRITE to it.
+            // READ once more, under the leaf's own lock: from here on no repairer replays a WRITE to it.
             let address = Address::new(node, offset, header.generation);
             let target = Target { address, bytes: head, at, label: Label::Header };
             if let Some(seen) = index.read_leaf_locked(lane, target, |scratch| Ok(look(scratch))).await? {
@@ -269,7 +271,8 @@ impl<'s> Tree<'s> {
             }
             let small = self.scratch.small;
             lane.port().call(Request::read(Label::Header, node, offset, head, small)).await?;
-            // Own if it has not changed, and to be found by others when this compute node has departed.
+            // If the head has not changed, this WRITE makes the leaf this compute node's own: with its tag, others find
+            // the leaf when this compute node has departed.
             let signed = lane.port().with(|scratch| {
                 let (image, again) = (slice(scratch, at, head), slice(scratch, small, head));
                 let mut word: [u8; owner_tag::WORD_BYTES] =
@@ -297,12 +300,12 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Finds out what became of nodes that a dropped or failed operation of this lane was about to link, and puts those
-    /// that nothing leads to on the free list. The lane has no lock record. What cannot be decided now is decided next
-    /// time.
+    /// Finds out which of the nodes that a dropped or failed operation of this lane was about to link were linked. Puts
+    /// those to which nothing leads on the free list. The lane has no lock record. A node that cannot be decided now is
+    /// decided by the next call.
     ///
-    /// They are this compute node's, and nobody else's, as long as they are unlinked: nothing of the operation is under
-    /// way any more, and its lock was released after whatever it had posted was done, or replayed.
+    /// As long as they are unlinked they belong to this compute node alone. No request of the operation is under way
+    /// any more, and its lock was released only after its WRITEs were done, or replayed.
     pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), Interrupt> {
         while let Some((class, fresh)) = lane.pending() {
             let UnlinkedNode { address, version } = fresh;
@@ -322,15 +325,15 @@ impl<'s> Tree<'s> {
             let back = if header.index == 0 && version == 0 {
                 Some(fresh)
             } else if is_mine(&header, owner_tag) && self.nodes.next_life(here) == address {
-                // As it was, but perhaps for a part of an image: the next image must differ from that, too.
+                // The WRITE did not land, or only a part of it: the next image must differ from that part, too.
                 Some(UnlinkedNode { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
             } else if is_written(&header, owner_tag) {
                 self.note_key(lane, at, false);
                 match self.is_out(index, lane, header.level, here).await? {
                     Some(true) => {
-                        // It may have been linked all the same, and then retired by others while this lane looked: that
-                        // lane has written its owner tag. If the head has not changed, nothing led to it then, and
-                        // nothing will.
+                        // The node may have been linked all the same, and another lane may have retired it while this
+                        // lane looked. That lane would have written its own owner tag. If the head has not changed,
+                        // nothing led to the node, and nothing will.
                         lane.port()
                             .call(Request::read(Label::Header, address.node(), address.offset(), head, at))
                             .await?;
@@ -346,7 +349,7 @@ impl<'s> Tree<'s> {
             };
             lane.is_through(fresh);
             match back {
-                // Its first image was written and never linked: others may have a pointer to that.
+                // The first image was written and never linked. Other lanes may have a pointer to it.
                 Some(back) if back.address != fresh.address => self.give_back_again(lane, class, back),
                 Some(back) => self.give_back(class, back),
                 None => {}
@@ -355,8 +358,9 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Puts a key into the `separator` range. The node that covers it tells whether the node whose head is at scratch
-    /// offset `at` is reachable.
+    /// Puts a key into the `separator` range: the low fence of the node whose head is at scratch offset `at`, or, if it
+    /// is `retired`, the key just below its high fence. The live node that covers this key tells whether that node is
+    /// reachable.
     fn note_key(&self, lane: &Lane<'_>, at: usize, retired: bool) {
         let head = self.head_bytes();
         lane.port().with(|scratch| {
@@ -383,8 +387,8 @@ impl<'s> Tree<'s> {
         fresh: UnlinkedNode,
         collected_orphans: &mut CollectedOrphans,
     ) {
-        // There was room. Others may have filled it; then the node waits until this compute node has departed. A place
-        // that was never written has no earlier node.
+        // There was room, but other lanes may have filled it. Then the place waits until this compute node has
+        // departed. A place that was never written has had no node, so it does not go through the limbo list.
         let put = if fresh.version == 0 && fresh.address.generation() == 0 {
             if self.nodes.put(class, fresh) { Put::Ready } else { Put::NoRoom }
         } else {
@@ -401,7 +405,7 @@ impl<'s> Tree<'s> {
     }
 
     /// Whether nothing leads, or will ever lead, to the node at `here`, which would cover the key in the `separator`
-    /// range if it were reachable. `None`: another lane is changing it.
+    /// range if it were reachable. `None`: another lane is changing that part of the tree.
     async fn is_out(
         &self,
         index: &impl Leaves<'s>,
@@ -427,7 +431,7 @@ impl<'s> Tree<'s> {
             }
             let judge = |scratch: &mut [u8]| self.judge_at(scratch, target(found), level);
             let judged = if level == 0 {
-                // Wherever the lock of a leaf lies.
+                // The index knows where a leaf's lock lies.
                 index.read_leaf_locked(lane, target(found), judge).await?
             } else {
                 self.read_under_lock(lane, target(found), judge).await?
@@ -490,7 +494,7 @@ static_assertions::const_assert!(HEAD_BYTES_MAX <= crate::btree::SMALL_BYTES);
 static_assertions::const_assert!(HEAD_BYTES_MAX <= LOOK_BYTES);
 static_assertions::const_assert!(WINDOW as usize * size_of::<Le64>() <= crate::btree::SMALL_BYTES);
 
-/// The key before `key`. `key` is not the lowest: a fence that is above another one never is.
+/// Changes `key` to the key just below it. `key` is not the lowest key: a high fence lies above the low fence.
 fn step_down(key: &mut [u8]) {
     for byte in key.iter_mut().rev() {
         let (less, borrowed) = byte.overflowing_sub(1);

@@ -2,7 +2,7 @@
 //!
 //! Readers take no lock. An image is accepted if its versions agree and the READ was short enough for 4-bit versions to
 //! vouch for it. A torn one is READ again, a few times. A READ that took too long, or a node that stays torn, is READ
-//! under its lock: nobody writes the node then, so that path cannot loop. See
+//! under its lock: no other lane writes the node then, so that path cannot loop. See
 //! [`torn_reads`](crate::manual::torn_reads).
 
 use super::Tree;
@@ -144,7 +144,7 @@ impl Tree<'_> {
 
     /// READs a node whose lock this lane holds, unless `already`: then it was READ in the chain of the lock's CAS.
     ///
-    /// Nobody changes a node in use without its lock. But the place may have been retired, and the first image of the
+    /// No lane changes a node in use without its lock. But the place may have been retired, and the first image of the
     /// next node may be on its way there, without a lock. So a torn image is READ again until that WRITE must have
     /// landed. Only what stays torn is what a dead writer left ([`torn_reads`](crate::manual::torn_reads)).
     pub async fn read_locked<R>(

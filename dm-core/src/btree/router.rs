@@ -1,13 +1,13 @@
 //! Routers: the part of a B+ index that finds the leaf of a key.
 //!
 //! A B+ index is a level of leaves, linked to the right, below a *router*. The leaf level ([`super::leaves`],
-//! [`super::scan`], [`super::merge`] and the indexes' own steps) decides by a leaf's fences. So a router may lead to the
-//! leaf of a key or to a leaf at its left, and may be late: whatever it says is checked at the leaf.
+//! [`super::scan`], [`super::merge`] and the indexes' own steps) decides by a leaf's fences. So a router may lead to
+//! the leaf of a key or to a leaf at its left, and it may be out of date: each leaf that it names is checked.
 //!
 //! | method | when | verbs |
 //! |---|---|---|
 //! | [`Router::route`] | first: from copies | none |
-//! | [`Router::locate`] | the copies do not reach a leaf, or were wrong | READs |
+//! | [`Router::locate`] | the copies do not reach a leaf, or led to a wrong one | READs |
 //! | [`Router::learn`] | the leaf does not cover the key | none |
 //! | [`Router::forget`], [`Router::forget_root`] | the pointer does not lead to such a leaf | none |
 //! | [`Router::plant`] | the index gets its first leaf | CAS |
@@ -15,14 +15,17 @@
 //! | [`Router::leaves_ahead`] | a scan goes on | none |
 //! | [`Unlink`](super::unlink::Unlink) | two leaves are joined | parent: lock, READ, WRITE |
 //!
-//! **Where this differs from a list of verbs on one trait.** `unlink` is a trait of its own: a router without merges
-//! does not have it, and the WRITE that unlinks has to be in the chain of the leaves' WRITEs, so it is cut into steps.
-//! `forget` is two methods, since an attempt that runs out of moves has no cursor to blame. There is no step that
-//! prefetches copies: the copies of inner nodes do not need it, and an empty step would be a state of every descent. A
-//! router that does yields inside its `locate`, as [`crate::radix::descent`] does. What builds, checks and collects inner
-//! nodes together with leaves ([`super::bulk`], [`super::walk`], [`super::orphans`]) is the inner nodes' own.
+//! **Why the methods are cut like this.** [`Unlink`](super::unlink::Unlink) is a trait of its own, because a router
+//! without merges does not have it. It has several steps, because the WRITE that unlinks a leaf has to be in the chain
+//! of the leaves' WRITEs. There are two methods to forget a copy, because an attempt that runs out of moves has no
+//! cursor that says which copy was wrong. There is no method to prefetch copies: the copies of inner nodes do not need
+//! it, and an empty step would still be a state of every descent's future. A router that needs one yields inside its
+//! `locate`, as [`crate::radix::descent`] does.
 //!
-//! [`Tree`], with its inner nodes and their index cache, is a router.
+//! Bulk load, walks and orphan collection ([`super::bulk`], [`super::walk`], [`super::orphans`]) handle inner nodes
+//! together with leaves. They are not behind this trait: they are for the inner nodes of a B+-tree only.
+//!
+//! [`Tree`], with its inner nodes and the cache of their copies, is a router.
 
 use super::Tree;
 use super::descent::DescentCursor;
@@ -37,7 +40,8 @@ use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
 use core::ops::Range;
 
-/// Where a descent stands: at a pointer to a leaf, or to the node that was wanted, that was not READ yet.
+/// Where a descent stands: at a pointer to a leaf that was not READ yet (or to an inner node, if the descent wants
+/// one).
 pub(crate) trait Cursor: Copy {
     /// What it points to.
     fn leaf(&self) -> Address;
@@ -49,11 +53,13 @@ pub(crate) trait Cursor: Copy {
     /// the `help` range.
     fn help(&self) -> Option<(u8, Address)>;
 
-    /// Whether retired leaves have sent the descent back too often. If so, the count begins anew.
+    /// Whether retired leaves have sent the descent back to their left neighbours too often. If so, the count begins
+    /// anew.
     fn is_sent_back_too_often(&mut self) -> bool;
 }
 
-/// Finds the leaf of a key. Its futures are returned without others around them.
+/// Finds the leaf of a key. Methods that wait are no `async fn`s, so that a router returns the future of its own
+/// procedure, without another one around it.
 pub(crate) trait Router {
     /// Where a descent stands.
     type Cursor: Cursor;
@@ -61,8 +67,8 @@ pub(crate) trait Router {
     /// The memory node on which the root word is.
     fn home(&self) -> NodeId;
 
-    /// Where copies alone lead: the leaf that covers the key at scratch range `key`. `None`: the copies do not reach
-    /// it. No round trip.
+    /// The leaf that covers the key at scratch range `key`, by the copies alone. `None`: the copies do not reach a
+    /// leaf. No round trip.
     fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<Self::Cursor>;
 
     /// Finds the leaf that covers the key at scratch range `key`. With `cached`, copies are used. Uses node image 0.
@@ -81,18 +87,18 @@ pub(crate) trait Router {
     /// Drops the copy that led to `cursor`.
     fn forget(&self, cursor: &Self::Cursor);
 
-    /// Drops the copy in which every route begins.
+    /// Drops the copy of the root, with which every route begins.
     fn forget_root(&self);
 
-    /// Gives an empty index its first leaf, which was written. `false`: it has one, of another lane.
+    /// Makes `leaf`, which was written already, the first leaf of an empty index. `false`: another lane was faster.
     fn plant(&self, lane: &Lane<'_>, leaf: Address) -> impl Future<Output = Result<bool, OpError>>;
 
-    /// Names `right`, a node of `level` whose low fence is in the scratch range `separator`, to those that lead to its
-    /// left neighbour. Does nothing if it has been named already, or has been retired.
+    /// Makes the parent of its left neighbour lead to `right`, a node of `level` whose low fence is in the scratch
+    /// range `separator`. Does nothing if the parent leads to it already, or if `right` has been retired.
     fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), Interrupt>>;
 
-    /// The leaves from the one that covers the key at scratch range `bound` on, as far as a copy names them; returns how
-    /// many it put into `leaves`.
+    /// Puts the leaves from the one that covers the key at scratch range `bound` on into `leaves`, as far as a copy
+    /// names them. Returns how many there are.
     fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, leaves: &mut [Address]) -> usize;
 }
 
@@ -173,15 +179,16 @@ impl Router for Tree<'_> {
                 if !cursor.from.is_null() {
                     cursor.forwarding_retries += 1;
                 }
-                // No link has led to the leaf that comes next: if that one is retired, too, its left neighbour does not
-                // link to it.
+                // The next leaf was not reached by a link. If it is retired, too, no left neighbour is known that links
+                // to it.
                 cursor.from = Address::NULL;
                 self.cache.invalidate(cursor.parent);
                 cursor.address = left;
             }
             FenceCheck::Here => {}
         }
-        // The parent that was followed finds half-splits; past the first hop there is none.
+        // A move to the right shows a half-split only if a parent that was READ in this descent led to the leaf. No
+        // parent led to the next leaf.
         cursor.fresh = false;
     }
 

@@ -1,4 +1,5 @@
-//! What `crate::recovery::sweep` finds in a B+-tree: locks in the tables of the memory nodes, and in leaves if they lie there.
+//! What `crate::recovery::sweep` finds in a B+-tree: locks in the tables of the memory nodes, and in leaves if they lie
+//! there.
 
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;

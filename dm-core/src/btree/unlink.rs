@@ -1,4 +1,4 @@
-//! The inner nodes forget a leaf: the parent's part in a merge ([`super::merge`]).
+//! Unlinking: the parent stops to name a leaf. This is the parent's part in a merge ([`super::merge`]).
 //!
 //! A router without merges does not implement [`Unlink`]; then its leaf level has no [`super::merge`].
 
@@ -31,9 +31,9 @@ pub(crate) struct Pair {
     pub separator: usize,
 }
 
-/// A router that can forget a leaf: what a merge of two leaves asks of it, in this order.
+/// A router that can unlink a leaf. A merge of two leaves calls these methods in this order.
 pub(crate) trait Unlink: Router {
-    /// Finds the parent of the leaf that covers the key at scratch range `key`. `None`: it has none.
+    /// Finds the parent of the leaf that covers the key at scratch range `key`. `None`: the leaf has no parent.
     fn locate_parent(
         &self,
         lane: &Lane<'_>,
@@ -44,8 +44,8 @@ pub(crate) trait Unlink: Router {
     fn acquire_parent(&self, lane: &Lane<'_>, parent: Address)
     -> impl Future<Output = Result<(Held, bool), Interrupt>>;
 
-    /// READs the held parent into node image 1 and chooses the neighbour with which the leaf at `emptied`, which
-    /// covers that key, can be joined. `None`: it is not its parent any more, or has no other child.
+    /// READs the held parent into node image 1 and chooses the neighbour with which the leaf at `emptied`, which covers
+    /// that key, can be joined. `None`: the node is not the leaf's parent any more, or it has no other child.
     fn choose_neighbour(
         &self,
         lane: &Lane<'_>,
@@ -63,7 +63,7 @@ pub(crate) trait Unlink: Router {
     /// Pushes the WRITE of the held parent from node image 1.
     fn push_parent(&self, lane: &Lane<'_>, parent: &Held) -> Result<(), OpError>;
 
-    /// Drops the copy of a parent that was written so.
+    /// Drops the copy of a parent that `push_parent` has changed.
     fn forget_parent(&self, parent: &Held);
 
     /// Releases the parent's lock.
@@ -126,9 +126,9 @@ impl Unlink for Tree<'_> {
 }
 
 impl Tree<'_> {
-    /// Which neighbour the leaf at `emptied`, which covers the key at scratch range `key`, can be joined with, by the
-    /// image of its locked parent at scratch offset `at`. [`DecodeError::Stale`]: that is not its parent (any more), or
-    /// has no other child.
+    /// Chooses the neighbour with which the leaf at `emptied` can be joined, by the image of its locked parent at
+    /// scratch offset `at`. The leaf covers the key at scratch range `key`. [`DecodeError::Stale`]: the node is not the
+    /// leaf's parent (any more), or it has no other child.
     fn choose_pair(
         &self,
         scratch: &[u8],

@@ -7,10 +7,11 @@
 //!
 //! **The rule that readers rely on**: *between two WRITEs of the whole node, when an entry's key is replaced by
 //! another, the new key lies farther from its home there than the old one did.* So an entry never again gets a key of
-//! the same home. A dead entry is filled only if what comes there lies farther from its home than the dead key does.
-//! [`chime_neighborhoods`](crate::manual::chime_neighborhoods) proves that hops keep the rule, and that it is enough.
+//! the same home. A dead entry is filled only if the key that moves in lies farther from its home than the dead key
+//! does. [`chime_neighborhoods`](crate::manual::chime_neighborhoods) proves that hops keep the rule, and that it is
+//! enough.
 //!
-//! A dead record whose own key comes back is revived in place: it is the same key.
+//! If a dead record's own key is inserted again, the record is revived in place: it is the same key.
 //!
 //! # Rearrangement
 //!

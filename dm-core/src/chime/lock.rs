@@ -2,14 +2,15 @@
 //!
 //! How a lock is acquired and released: `crate::locks::protocol`. What is special here:
 //!
-//! - The CAS is a masked one that compares bit 63 only and swaps everything: it returns the vacancy with the lock (CHIME
-//!   section 4.2.1). Without masked atomics it is a plain CAS that expects the word as it was last seen. If the word is free
-//!   and says something else, that CAS has returned it, and the next CAS follows at once: one round trip more.
+//! - The CAS is a masked one that compares bit 63 only and swaps everything: it returns the vacancy with the lock
+//!   (CHIME section 4.2.1). Without masked atomics it is a plain CAS that expects the word as it was last seen. If the
+//!   word is free and says something else, that CAS has returned it, and the next CAS follows at once: one round trip
+//!   more.
 //! - Nothing but CAS ever writes a word, in no life of the place. So a CAS by a lane with a stale pointer is never
 //!   overwritten, and never overwrites.
-//! - A held word names row and acquisition, and bit 63 tells it from a free one, so a CAS that expects all of one cannot
-//!   mistake it for the other. What the word said before is lost with a dead holder. Only the leaf knows it: a lane
-//!   that takes the lock over, or settles a dropped operation, READs the leaf.
+//! - A held word names row and acquisition, and bit 63 tells it from a free one, so a CAS that expects all of one
+//!   cannot mistake it for the other. What the word said before is lost with a dead holder. Only the leaf knows it: a
+//!   lane that takes the lock over, or settles a dropped operation, READs the leaf.
 
 use super::Chime;
 use super::layout::Leaf;
@@ -129,8 +130,8 @@ impl Locks for Chime<'_> {
         }
     }
 
-    /// Where a leaf has room, by a READ of it into image 0. A place that is not in use has room everywhere. Nobody knows of one
-    /// in the middle of its next life's first WRITE, which needs no lock.
+    /// Where a leaf has room, by a READ of it into image 0. A place that is not in use has room everywhere. Nobody
+    /// knows of one in the middle of its next life's first WRITE, which needs no lock.
     async fn free_word(&self, lane: &Lane<'_>, leaf: Address) -> Result<u64, OpError> {
         let port = lane.port();
         let at = self.tree.scratch.node(0);
@@ -162,8 +163,8 @@ impl Chime<'_> {
         lock.node.0 as usize * self.locks_per_node as usize + (lock.index & !LockId::IN_NODE) as usize
     }
 
-    /// The CAS that tells a leaf written for the first time what its lock word shall say. The word is 0 while a place is
-    /// not in use, unless a lane with a stale pointer holds it right now: then it stays a hint that is wrong.
+    /// The CAS that tells a leaf written for the first time what its lock word shall say. The word is 0 while a place
+    /// is not in use, unless a lane with a stale pointer holds it right now: then it stays a hint that is wrong.
     pub(super) fn first_vacancy_request(&self, leaf: Address, vacancy: u64) -> Request {
         let (node, offset, _) = self.word_place(LockId { node: leaf.node(), index: LockId::IN_NODE }, leaf);
         Request::cas(Label::Vacancy, node, offset, 0, vacancy & ALL_FULL)

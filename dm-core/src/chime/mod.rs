@@ -65,9 +65,9 @@
 //! **Deaths** are repaired as in every B+-tree ([`crate::recovery`]). A change of a record is one WRITE, or two if its
 //! entries continue at the first one. If it may land in part, one redo record of all of it goes ahead of it, so after
 //! the takeover it is there completely or not at all. A range of entries that is longer than a packet is posted as two
-//! WRITEs, so that packets end where lines end ([`redo_records`](crate::manual::redo_records)). The free word is READ
-//! from the leaf by whoever ends a dead holder's acquisition ([`locks`](crate::manual::locks)). A sweep goes over every
-//! place that ever was a leaf's: an old pointer is enough to lock one.
+//! WRITEs, so that packets end where lines end ([`redo_records`](crate::manual::redo_records)). The lane that ends a
+//! dead holder's acquisition READs the leaf to make the free word ([`locks`](crate::manual::locks)). A sweep goes over
+//! every place that ever was a leaf's: an old pointer is enough to lock one.
 //!
 //! # What it assumes
 //!
@@ -94,7 +94,7 @@
 //! - **An occupied flag**, not reserved keys and values.
 //! - **Entries repeat the generation**, which makes READs of single entries safe.
 //! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
-//! - **A new sibling is written unlocked**: nobody reaches it before the old leaf's WRITE has landed everywhere.
+//! - **A new sibling is written unlocked**: no lane reaches it before the old leaf's WRITE has landed everywhere.
 //! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by the next operation that meets
 //!   it.
 //!

@@ -25,8 +25,8 @@ use crate::verbs::{Label, Request};
 use heapless::Vec;
 
 impl Chime<'_> {
-    /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the parent is
-    /// to be told of.
+    /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the
+    /// parent is to be told of.
     pub(super) async fn split_and_insert(
         &self,
         lane: &Lane<'_>,

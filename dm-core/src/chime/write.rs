@@ -1,11 +1,12 @@
 //! Insert, update, upsert, `update_if` and delete: one procedure.
 //!
-//! Steps: route; take nodes from the shelves (if it may split); lock, which brings the vacancy; READ the neighborhood, or
-//! if it may insert, the hop range, never less than the neighborhood; decide; WRITE what changed + unlock.
+//! Steps: route; take nodes from the free lists (if it may split); lock, which brings the vacancy; READ the
+//! neighborhood, or if it may insert, the hop range, never less than the neighborhood; decide; WRITE what changed +
+//! unlock.
 //!
-//! The linearization point is the WRITE of the entry (or, of a change of the whole leaf, of the leaf): before it no reader
-//! can see the change, after it every READ posted later does. An operation that changes nothing linearizes at its READ
-//! under the lock.
+//! The linearization point is the WRITE of the entry (or, of a change of the whole leaf, of the leaf): before it no
+//! reader can see the change, after it every READ posted later does. An operation that changes nothing linearizes at
+//! its READ under the lock.
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
@@ -136,7 +137,8 @@ impl Chime<'_> {
                 }
                 Attempt::Full(held, vacancy) => {
                     let right = self.split_and_insert(lane, held, vacancy).await?;
-                    // The record is in. If the parent cannot be told now, whoever finds the half-split will.
+                    // The record is in. If the parent cannot be told now, an operation that meets the half-split tells
+                    // it.
                     let linked = self.router().link(lane, 0, right).await;
                     if planted(Mutant::RootRaceGivesUp) {
                         linked?;
@@ -285,8 +287,8 @@ impl Chime<'_> {
         }
     }
 
-    /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were READ in
-    /// the chain of the lock's CAS. Returns how many entries that makes.
+    /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were
+    /// READ in the chain of the lock's CAS. Returns how many entries that makes.
     #[inline]
     fn push_rest(&self, lane: &Lane<'_>, held: &Held, fetched: usize, aim: Aim<'_>) -> usize {
         let count = self.entries_for(aim, held.free).max(fetched);
@@ -512,8 +514,8 @@ impl Chime<'_> {
         if !whole {
             return Seen::NoRoom(vacancy);
         }
-        // The dead are in the way, or there are many: the next image of the leaf is without them. And if hops do not help,
-        // another arrangement may.
+        // Dead entries are in the way, or there are many: the next image of the leaf leaves them out. If hops do not
+        // help, another arrangement may.
         let dead = leaf.view().dead();
         leaf.purge();
         let reason = if dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some() {

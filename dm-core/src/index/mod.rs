@@ -54,7 +54,7 @@ pub trait Index: Sync {
     /// Makes the bulk-loaded records visible, all at once.
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a;
 
-    /// Sweeps the dead compute node of `row`: its locks, its half-done structure changes, memory that it did not use,
+    /// Sweeps the dead compute node of `row`: its locks, its unfinished structure changes, memory that it did not use,
     /// and the row itself. Does nothing if the compute node is alive. Safe while the pool is in use, and may be
     /// repeated.
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;

@@ -31,7 +31,7 @@ use core::future::Future;
 /// What the operations of an index share.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a, 's> {
-    /// Where arguments and results are.
+    /// Where arguments and results are in the scratch.
     pub plan: &'a ScratchPlan,
     /// `None`: lanes do not share operations.
     pub batches: Option<&'a Batches<'s>>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared<'a, 's> {
     pub geometry: &'s [NodeGeometry],
 }
 
-/// How an operation has waited for memory.
+/// How often an operation has waited for memory, and whether it would wait again.
 pub(crate) struct Patience {
     /// How often.
     pub waits: u32,
@@ -73,8 +73,8 @@ pub(crate) trait Run<'s> {
     /// Begins to follow pointers.
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> Self::UnderWay<'a, 'm>;
 
-    /// One attempt at a get. Of this and the next two: the deadline and the watch are set. They are no `async fn`s, so
-    /// that an index can return the future of its own procedure, without another one around it.
+    /// One attempt at a get. When this or one of the next two is called, the deadline and the watch are set. They are
+    /// no `async fn`s, so that an index can return the future of its own procedure, without another one around it.
     fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>>;
 
     /// One attempt at a scan.
@@ -89,11 +89,11 @@ pub(crate) trait Run<'s> {
         patient: bool,
     ) -> impl Future<Output = Result<Outcome, Interrupt>>;
 
-    /// Looks after the unresponsive holder of a lock.
+    /// Looks at the row of a lock's unresponsive holder. If its lease is over, fences it and takes the lock over.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError>;
 
-    /// An attempt found no memory and has changed nothing. Waits until the epochs have given some back, if some is
-    /// waiting for them. Otherwise, or if the operation's deadline has passed, the pool is full.
+    /// An attempt found no memory and has changed nothing. If places are in the limbo list, waits until some of them
+    /// may be reused. `Err`: the pool is full, since no place waits or the operation's deadline has passed.
     async fn await_memory(&self, _lane: &Lane<'_>, _patience: &mut Patience) -> Result<(), OpError> {
         Err(Interrupt::NoMemory.into_error())
     }
@@ -150,8 +150,8 @@ pub(crate) trait Run<'s> {
         }
     }
 
-    /// Looks after the unresponsive holder that interrupted an attempt; any other interrupt is an error. `Ok`: try again.
-    /// `leads`: the lane leads a batch, which waits.
+    /// Looks after the unresponsive holder that interrupted an attempt; any other interrupt is an error. `Ok`: try
+    /// again. `leads`: the lane leads a batch, which waits.
     async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
         let overcome = match interrupt {
             Interrupt::Unresponsive(lock_record) if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) => {
@@ -162,10 +162,10 @@ pub(crate) trait Run<'s> {
         overcome.map_err(|error| self.note_fencing(error))
     }
 
-    /// Watches the unresponsive holder of a lock that an operation met, although the operation has its outcome: it
-    /// was about to link a split in a parent. The outcome waits until that holder is known to be alive, or has been
-    /// dealt with. If the lane left this to others, and each of them came to the lock as late, each would wait for a
-    /// while, and no lane would ever take the lock over.
+    /// An operation that has its outcome may still have met the unresponsive holder of a parent's lock, when it was
+    /// about to link a split there. This watches that holder. The outcome waits until the holder is known to be alive,
+    /// or has been fenced. Otherwise every lane could meet the lock as its last step, wait for a part of a lease, and
+    /// leave: then no lane would ever take the lock over.
     async fn watch_on(&self, lane: &Lane<'_>) {
         let Some(recovery) = self.shared().recovery else { return };
         let Some(lock_record) = lane.take_unfinished() else { return };

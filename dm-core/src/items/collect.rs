@@ -1,4 +1,4 @@
-//! Collection of blocks that nobody knows of any more, in the terms of [`crate::memory::collect`].
+//! Collection of blocks that no compute node knows of any more, by mark-and-sweep ([`crate::memory::collect`]).
 //!
 //! Such blocks lie in chunks for blocks, and no entry that links lead to names them:
 //!
@@ -8,12 +8,12 @@
 //! - what live compute nodes have lost.
 //!
 //! The walk ([`super::mark`]) meets every block that is named throughout. No lane takes a place in a closed chunk, so
-//! no live compute node comes to name a block that was unnamed. A takeover may still replay a WRITE that names one. So
-//! a walk begins only when no replay can come any more ([`Collects::REPLAYS`]).
-//! [`items_memory`](crate::manual::items_memory) has the proof.
+//! no live compute node names a block that was unnamed. A takeover may still replay a WRITE that names one. So a walk
+//! begins only when no replay can come any more ([`Collects::REPLAYS`]). [`items_memory`](crate::manual::items_memory)
+//! has the proof.
 //!
-//! A layer that nothing leads to, which a crash left, has an entry that names a block. The walk does not meet it, and
-//! the block is collected. Nobody follows this entry, since nobody comes there.
+//! A crash may leave a layer to which no link leads, with an entry that names a block. The walk does not meet this
+//! entry, and the block is collected. No operation follows the entry, since none comes to that layer.
 
 use super::Items;
 use super::block::UNIT_BYTES;

@@ -18,7 +18,7 @@ impl<I: Index> Items<'_, I> {
     /// Walks through all entries, and calls `mark` with the memory node, offset and bytes of the place of each block
     /// that an entry names. The lane must not be in an operation.
     ///
-    /// An entry that nobody can have written ends the walk with an error. Then the caller must not take any block for
+    /// An entry that this crate never writes ends the walk with an error. Then the caller must not take any block for
     /// unnamed.
     pub async fn walk(&self, lane: &Lane<'_>, mark: &mut dyn FnMut(NodeId, u64, u64)) -> Result<(), OpError> {
         if lane.is_unsettled() {

@@ -49,7 +49,7 @@
 //! [`items_layers`](crate::manual::items_layers) shows that operations and scans are linearizable: links never change,
 //! making a layer changes no key, and a reader knows whether a block is the one that the entry meant.
 //! [`items_memory`](crate::manual::items_memory) shows how long an operation is pinned, when a block's place is used
-//! again, how blocks that nobody knows of are collected, and what a crash leaves.
+//! again, how blocks that no compute node knows of are collected, and what a crash leaves.
 //!
 //! # Assumptions
 //!
@@ -70,8 +70,8 @@
 //!   a leaf, and without recovery nobody repairs a merge that was cut short.
 //! - No bulk load: entries of later layers do not ascend as keys do. Load by inserts.
 //! - Over SMART, a deleted entry keeps its leaf, both of a deleted item and of a layer whose making was undone. The
-//!   block comes back at once. The leaf comes back when the same key is inserted again, or when an insert comes to its
-//!   slot or fills its node.
+//!   block's place is reused at once. The leaf is reused when the same key is inserted again. Its place is reused when
+//!   an insert comes to its slot or fills its node.
 
 pub mod block;
 mod collect;
@@ -306,7 +306,8 @@ impl<'s, I: Index> Items<'s, I> {
         &self.blocks
     }
 
-    /// Takes the pin of an operation. Whoever follows pointers to blocks, or is about to name one, holds the result.
+    /// Takes the pin of an operation. An operation that follows pointers to blocks, or is about to name one, holds the
+    /// result.
     fn begin_steps<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
         let part = self.site.epochs.as_ref();
         if let Some(part) = part {

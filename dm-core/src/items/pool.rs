@@ -13,7 +13,7 @@
 //!
 //! **When a place is used again:** at once, the last retired place first, with the next generation (`life`). A
 //! collected place begins with the first generation. [`items_memory`](crate::manual::items_memory) shows why this is
-//! safe. All places come back through [`BlockPool::retire`]; a delay before reuse would have to be added there.
+//! safe. All retired places pass through [`BlockPool::retire`]; a delay before reuse would have to be added there.
 
 use super::block::{CLASSES, UNIT_BYTES, class_bytes, class_of};
 use super::slot::{BlockPointer, LIFE_MASK};

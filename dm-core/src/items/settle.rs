@@ -5,8 +5,8 @@
 //! look at the entry tells which one it is. If others have changed the entry since, it cannot be known, and one block
 //! is lost ([`Mark::BlockLost`]). The rules and the reasons are in [`items_memory`](crate::manual::items_memory).
 //!
-//! An entry in a new layer to which no link was made is deleted. Only this operation knows the layer's number, so
-//! nobody else comes there.
+//! An entry in a new layer to which no link was made is deleted. Only this operation knows the layer's number, so no
+//! other operation comes there.
 
 use super::slot::{BlockPointer, Slot};
 use super::{Draft, Items, Progress};

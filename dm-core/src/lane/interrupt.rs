@@ -10,21 +10,21 @@ use crate::operation::{Cause, OpError};
 pub enum Interrupt {
     /// The operation failed, and its caller is told.
     Failed(OpError),
-    /// The holder of a lock in the way does not respond. Nothing was changed, and the lane has given up its place in
-    /// the queue for that lock. This is its record, to look after the holder.
+    /// The holder of a lock that the operation needs does not respond. Nothing was changed, and the lane has given up
+    /// its place in the queue for that lock. The lock record says which holder to look after.
     Unresponsive(LockRecord),
     /// No memory node has room for what the operation needs. Nothing was changed.
     NoMemory,
 }
 
 impl Interrupt {
-    /// What the caller is told if nothing can be done about it, or nobody tries again.
+    /// The caller's error, if nothing can be done about the interrupt, or no other attempt follows.
     #[cold]
     pub(crate) const fn into_error(self) -> OpError {
         match self {
             Self::Failed(error) => error,
             Self::Unresponsive(_) => {
-                OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for a silent holder" })
+                OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for an unresponsive holder" })
             }
             Self::NoMemory => OpError::harmless(Cause::PoolFull),
         }

@@ -224,9 +224,9 @@ impl<'m> Lane<'m> {
     /// take effect until the queue pair is known to be closed. A READ of the same memory node that succeeds proves
     /// that it is (see [`crate::fabric::Fabric`]). The READ goes to scratch offset `at`.
     ///
-    /// Settling calls this before it frees a lock, whoever settles and when. A lock guards more than its own node: a
-    /// lane that has the lock of a parent relies on what the parent's children are, and the lane that had the lock
-    /// before may have WRITEs to them under way. The port has to be idle.
+    /// Settling calls this before it frees a lock, whichever lane settles and whenever. A lock guards more than its own
+    /// node: a lane that has the lock of a parent relies on what the parent's children are, and the lane that had the
+    /// lock before may have WRITEs to them under way. The port has to be idle.
     ///
     /// Round trips: none unless a request failed.
     pub(crate) async fn close(&self, at: usize) -> Result<(), VerbError> {

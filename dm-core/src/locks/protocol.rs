@@ -1,15 +1,15 @@
 //! How a lane acquires and releases a lock, for every index: local queue, remote word, handover, release, settlement.
 //!
-//! An index says by [`Locks`] where the word of a lock lies, which CAS takes it, what the word carries while nobody holds
-//! the lock, and what is READ behind the CAS. Everything else is here.
+//! An index says by [`Locks`] where the word of a lock lies, which CAS takes it, what the word carries while nobody
+//! holds the lock, and what is READ behind the CAS. Everything else is here.
 //!
-//! **Linearization.** A lock is acquired when its CAS finds the word free. From the completion of that CAS to the release
-//! only this lane posts WRITEs to the nodes that the word protects. READs under the lock are posted after the CAS completed,
-//! or behind it in its chain (ATOMIC_THEN_READ). So they see every WRITE whose unlock was ordered behind it
-//! (WRITE_THEN_ATOMIC, HOST_BEFORE_DEVICE).
+//! **Linearization.** A lock is acquired when its CAS finds the word free. From the completion of that CAS to the
+//! release only this lane posts WRITEs to the nodes that the word protects. READs under the lock are posted after the
+//! CAS completed, or behind it in its chain (ATOMIC_THEN_READ). So they see every WRITE whose unlock was ordered behind
+//! it (WRITE_THEN_ATOMIC, HOST_BEFORE_DEVICE).
 //!
-//! **Unlocking** is a CAS of the whole word. If another compute node took the lock over, this CAS fails: the lane learns that
-//! its compute node was fenced, and frees nobody else's lock.
+//! **Unlocking** is a CAS of the whole word. If another compute node took the lock over, this CAS fails: the lane
+//! learns that its compute node was fenced, and frees nobody else's lock.
 //!
 //! [`crate::recovery`] deals with a holder that no longer responds.
 
@@ -26,8 +26,8 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, LockId, LockWord, RowId};
 use crate::verbs::{Completion, Label, NodeId, Request, Space, Status};
 
-/// [`Locks::acquire`] without a future around the common case, in which nobody else wants the lock: the future of a write has its
-/// steps itself. This and [`release_with!`] are the only places where the protocol is flattened.
+/// [`Locks::acquire`] without a future around the common case, in which nobody else wants the lock: the future of a
+/// write has its steps itself. This and [`release_with!`] are the only places where the protocol is flattened.
 macro_rules! acquire {
     ($locks:expr, $lane:expr, $protects:expr, $follow:expr) => {{
         let (locks, lane, follow) = ($locks, $lane, $follow);
@@ -83,8 +83,8 @@ pub struct Held {
     pub protects: Address,
     /// The remote word while this lane holds the lock.
     pub word: u64,
-    /// What the word says while nobody holds the lock: until the lock is held, what the lane expects; then what the CAS found;
-    /// and at the release, what the unlock writes.
+    /// What the word says while nobody holds the lock: until the lock is held, what the lane expects; then what the CAS
+    /// found; and at the release, what the unlock writes.
     pub free: u64,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Claim {
     pub queued: bool,
 }
 
-/// Techniques of Sherman that can be switched off.
+/// Techniques of Sherman that can be turned off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Techniques {
     /// Lanes queue locally before they send a CAS.
@@ -263,15 +263,15 @@ pub(crate) trait Locks {
         recovery.watch_holder(lane, found)
     }
 
-    /// Asks for the lock's entry in the local queues without waiting, and tracks `lock_record` from then on. `false`: another lane is
-    /// the entry's holder.
+    /// Asks for the lock's entry in the local queues without waiting, and tracks `lock_record` from then on. `false`:
+    /// another lane is the entry's holder.
     fn try_enter(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<bool, OpError> {
         let queues = self.techniques().hierarchical.then(|| self.queues());
         Ok(try_enter_tracked(queues, lane, lock_record)?)
     }
 
-    /// Acquires the lock of the node at `protects`, waiting for it. `follow` is READ behind every CAS, in its chain; the answer
-    /// says whether it was: not if the lock was handed over.
+    /// Acquires the lock of the node at `protects`, waiting for it. `follow` is READ behind every CAS, in its chain;
+    /// the answer says whether it was: not if the lock was handed over.
     ///
     /// An operation in a hurry takes the steps one by one, without a future around the common case:
     ///
@@ -327,8 +327,9 @@ pub(crate) trait Locks {
         cas
     }
 
-    /// Judges the completion of the CAS that [`Locks::push_lock`] pushed: `Err` is the word found, a holder's or one that the
-    /// lane did not expect. If the submit failed, the lock record stays: whether the CAS won is not known, and settling looks.
+    /// Judges the completion of the CAS that [`Locks::push_lock`] pushed: `Err` is the word found, a holder's or one
+    /// that the lane did not expect. If the submit failed, the lock record stays: whether the CAS won is not known, and
+    /// settling looks.
     #[expect(
         clippy::inline_always,
         reason = "its result is taken apart at once; in memory that costs more than it does"
@@ -487,8 +488,8 @@ pub(crate) trait Locks {
             return Ok(None);
         }
         let mut held = Held { lock, protects, word, free: self.expected(lock, protects) };
-        // A second time if the word was free and said something else. Not a third: the lane that changes it is about to use
-        // the node.
+        // A second time if the word was free and said something else. Not a third: the lane that changes it is about to
+        // use the node.
         for _ in 0..2 {
             let cas = self.push_lock(lane, &held, follow);
             lane.port().submit().await?;
@@ -598,12 +599,13 @@ pub(crate) trait Locks {
 
     /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].
     ///
-    /// Every posted request has completed by then, so the remote word tells whether a posted CAS won, or whether an unlock
-    /// has freed it. A lock that was held may protect a half-split, which is a legal state: the next operation that meets it finishes it.
+    /// Every posted request has completed by then, so the remote word tells whether a posted CAS won, or whether an
+    /// unlock has freed it. A lock that was held may protect a half-split, which is a legal state: the next operation
+    /// that meets it finishes it.
     ///
-    /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the record is
-    /// dropped, and the lanes in the local queue get their turn and learn the same. Any other failure leaves that record, to
-    /// be settled again, and goes on with the others.
+    /// If the lock's memory node is down, or this compute node was fenced, there is no word to free any more: the
+    /// record is dropped, and the lanes in the local queue get their turn and learn the same. Any other failure leaves
+    /// that record, to be settled again, and goes on with the others.
     async fn settle_locks(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut outcome = Ok(());
         for lock_record in
@@ -660,8 +662,8 @@ pub(crate) trait Locks {
                 return Ok(());
             }
         }
-        // WRITEs under the lock are whole or were not begun, since their requests have completed; or their queue pair failed,
-        // and a redo record says what may be torn.
+        // WRITEs under the lock are whole or were not begun, since their requests have completed; or their queue pair
+        // failed, and a redo record says what may be torn.
         if lock_record.has_redo_record {
             self.replay_own(lane, &lock_record).await?;
         }

@@ -213,12 +213,13 @@ pub enum Stopped {
 /// and calls again with `counter` = the last one returned, plus 2.
 ///
 /// With every heartbeat goes a turn of the epochs of `part`. In between the pool's epoch is READ every
-/// [`LeaseConfig::glance_ns`]. A turn without a heartbeat follows if it has moved, if this compute node has a turn open or
-/// wants one, or if its row could say another epoch than it does.
+/// [`LeaseConfig::glance_ns`]. A turn without a heartbeat follows if it has moved, if this compute node has a turn open
+/// or wants one, or if its row could say another epoch than it does.
 ///
-/// Round trips: one every [`LeaseConfig::heartbeat_ns`], a WRITE and two READs in one chain; one every [`LeaseConfig::glance_ns`],
-/// a READ of 8 bytes: fifty a second by default. For each epoch that passes two chains more of a WRITE and two READs;
-/// if this compute node waits for it, a CAS and one round trip for eight rows. `scratch`: 512 bytes.
+/// Round trips: one every [`LeaseConfig::heartbeat_ns`], a WRITE and two READs in one chain; one every
+/// [`LeaseConfig::glance_ns`], a READ of 8 bytes: fifty a second by default. For each epoch that passes two chains more
+/// of a WRITE and two READs; if this compute node waits for it, a CAS and one round trip for eight rows. `scratch`: 512
+/// bytes.
 ///
 /// **Time.** A heartbeat is due when the completions, those of pauses included, add up to its time; so the time that
 /// glances take does not delay it. It never comes before at least one pause. How long others were unresponsive is

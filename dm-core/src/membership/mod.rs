@@ -199,8 +199,8 @@ impl<'s> Recovery<'s> {
         bytes as u64 > unit
     }
 
-    /// Pushes the redo record of `writes` to `node`, under the lock of `lock_record`. Their bytes are at scratch offset `at`;
-    /// the record's header goes before them. The caller pushes the WRITEs behind it.
+    /// Pushes the redo record of `writes` to `node`, under the lock of `lock_record`. Their bytes are at scratch offset
+    /// `at`; the record's header goes before them. The caller pushes the WRITEs behind it.
     pub(crate) fn push_redo_record(
         &self,
         lane: &Lane<'_>,

@@ -224,8 +224,8 @@ pub async fn release(
     Ok(lane.port().call(cas).await?.value == mine.0)
 }
 
-/// Makes chunk `chunk` of `node`, granted to a dead compute node as `seen`, that of `heir`. Returns whether it is the
-/// heir's now: of several heirs one gets it. The bytes of the chunk stay as they are.
+/// Takes chunk `chunk` of `node` over: its entry `seen`, which names a departed compute node, becomes `heir`. Returns
+/// whether it did: of several compute nodes that try, one succeeds. The bytes of the chunk stay as they are.
 ///
 /// One round trip. After an unknown outcome a walk finds out.
 pub async fn inherit(
@@ -241,7 +241,8 @@ pub async fn inherit(
     Ok(lane.port().call(cas).await?.value == seen)
 }
 
-/// Marks a chunk as used: nobody allocates in it any more. `false`: it is no longer granted as given. One round trip.
+/// Marks a chunk as used: no compute node allocates in it any more. `false`: it is no longer granted as given. One
+/// round trip.
 pub(crate) async fn set_used(
     lane: &Lane<'_>,
     node: NodeId,

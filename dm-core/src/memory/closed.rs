@@ -1,5 +1,5 @@
-//! The collection set: chunks that are *closed*, because a compute node collects what belongs to nobody in them. No
-//! place in them is taken or put back.
+//! The collection set: chunks that are *closed*, because a compute node collects the memory in them that no compute
+//! node knows of. No place in them is taken or put back.
 //!
 //! ```text
 //!  row 0, second line     word 0                                 words 1..8
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Word 0 names the collector and is changed by CAS; 0: there is none. The other words belong to the collector. See
-//! [`mark_and_sweep`](crate::manual::mark_and_sweep) for what it is good for and why it is right.
+//! [`mark_and_sweep`](crate::manual::mark_and_sweep) for its purpose and the proof.
 //!
 //! A compute node READs the line whenever it learns of another epoch, *before* it takes that epoch for its own. Before
 //! a pool hands out a place it looks at [`Closed::version`], and *gives up* what it has in chunks that were closed
-//! since it looked last. It refuses what lies in a closed chunk while it has the lock under which it would keep the
-//! place. Before the line was READ for the first time, pools reuse nothing.
+//! since it looked last. It refuses a place in a closed chunk; the check is made under the lock under which it would
+//! keep the place. Before the line was READ for the first time, pools reuse nothing.
 
 use crate::layout::fields::Field;
 use crate::layout::record::{cut, mask};

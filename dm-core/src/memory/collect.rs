@@ -1,8 +1,8 @@
 //! Mark-and-sweep: finds memory that only departed compute nodes knew of, where no owner tag says whose it is.
 //!
 //! Leaves of B+-trees have owner tags ([`super`]). Blocks of items, and leaves and nodes of radix trees, have none. So
-//! all compute nodes give up what they have in a few *closed* chunks, the index is walked, and what the walk does not
-//! meet is free. [`mark_and_sweep`](crate::manual::mark_and_sweep) has the steps, and why each is needed.
+//! all compute nodes give up their places in a few *closed* chunks, and the index is walked. Places there that the walk
+//! does not reach are free. [`mark_and_sweep`](crate::manual::mark_and_sweep) has the steps, and why each is needed.
 //!
 //! **Round trips.** For every compute node one READ of a line per epoch. For the collector, for seven chunks: two epoch
 //! advances, a walk over the index, and one bit for 16 bytes of these chunks.
@@ -10,8 +10,8 @@
 //! **When.** A compute node has departed; or memory is short, or an eighth of what was granted is known to be lost, and
 //! some of this compute node's own memory may be lost.
 //!
-//! **Limit.** What other compute nodes take out of a closed chunk, after the walk reached it, stays where it is until
-//! the chunk is collected again.
+//! **Limit.** A place in a closed chunk that another compute node takes out of the index after the walk has reached it
+//! stays unused until the chunk is collected again.
 
 use super::closed::{ChunkName, Collector, Since};
 use super::mark_bitmap::MarkBitmap;
@@ -56,15 +56,15 @@ pub(crate) struct Site<'a> {
 
 /// A room whose memory is collected.
 pub(crate) trait Collects<'s> {
-    /// A repairer's replay may make a place reachable that was in the hands of an operation that died. The walk waits
+    /// A repairer's replay may make a place reachable that an operation of a dead compute node held. The walk waits
     /// until no such replay can be under way.
     const REPLAYS: bool = false;
 
     /// What a collection works with. `None`: the index was opened without epochs, or without storage for mark bitmaps.
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)>;
 
-    /// What the room uses chunks of that kind for, and the smallest place it carves there, in bytes. `None`: it does
-    /// not.
+    /// The allocation class for which the room uses chunks of that kind, and the smallest place it carves there, in
+    /// bytes. `None`: it does not use them.
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)>;
 
     /// Gives up what the room's pool has in closed chunks. The pool does the same by itself when it is asked for a
@@ -169,13 +169,13 @@ impl<'s> Collection<'s> {
         }
     }
 
-    /// The walk meets a place.
+    /// The walk reaches a place.
     pub(crate) fn reach(&self, node: NodeId, offset: u64, bytes: u64) {
         self.mark_bitmap.lock().reach(node, offset, bytes);
     }
 
-    /// Takes `bytes` of what was collected for `what`, on `near` if there is some, at a multiple of `step_bytes` from
-    /// the beginning of its chunk.
+    /// Takes `bytes` of the memory that was collected for allocation class `what`, on `near` if there is some, at a
+    /// multiple of `step_bytes` from the beginning of its chunk.
     #[inline]
     pub(crate) fn take(&self, what: u8, near: NodeId, bytes: usize, step_bytes: usize) -> Option<(NodeId, u64)> {
         if !self.open.load(Ordering::Acquire) {
@@ -189,7 +189,7 @@ impl<'s> Collection<'s> {
         self.mark_bitmap.lock().give_up(closed);
     }
 
-    /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
+    /// Calls `visit` with the allocation class, the memory node, the offset and the bytes of each ready run.
     pub(crate) fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
         self.mark_bitmap.lock().for_each_ready(visit);
     }
@@ -280,18 +280,18 @@ impl<'s> Share<'s> {
         }
     }
 
-    /// Whether a place there must not be kept. To be asked with the lock held under which it would be kept. A pass that
-    /// gives up closed places takes that lock, too: it comes before, and then this says so, or after, and then it finds
-    /// the place.
+    /// Whether a place there must not be kept. The caller holds the lock under which it would keep the place. A pass
+    /// that gives up places in closed chunks takes that lock, too. If the pass came before, this returns `true`. If it
+    /// comes later, it finds the place.
     pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
         self.known.is_some_and(|(_, epochs, geometry)| {
             epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Mutant::ClosedKept)
         })
     }
 
-    /// As [`Share::is_closed`], or the line was never READ: for what may be handed out before a turn. (What waits for a
-    /// turn is given up then. Chunks that this compute node was granted are closed only by its own collector, which
-    /// waits for one, too.)
+    /// As [`Share::is_closed`], or the line was never READ: for places that may be handed out before a turn. (Places
+    /// that wait for a turn are given up then. Chunks that this compute node was granted are closed only by its own
+    /// collector, which waits for a turn, too.)
     pub(crate) fn may_be_closed(&self, node: NodeId, offset: u64) -> bool {
         self.known.is_some_and(|(_, epochs, _)| !epochs.closed().is_read()) || self.is_closed(node, offset)
     }
@@ -316,14 +316,15 @@ impl<'s> Share<'s> {
     ) {
         give_up(&|node, offset| since.has(ChunkName::of(geometry, node, offset)));
         collection.give_up(|name| since.has(Some(name)));
-        // What other lanes gave up meanwhile is given up again: this runs not before any of theirs.
+        // Another lane may have given up places of the same sets meanwhile. To give them up again after it does no
+        // harm.
         self.given_up.fetch_max(since.version, Ordering::Release);
     }
 }
 
 /// Continues a collection as far as it gets without waiting, or begins one if there is a reason
-/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane must not
-/// be in an operation.
+/// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane
+/// must not be in an operation.
 ///
 /// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
 /// that is this index's, three to close the chunks and one for each of them, the walk, one for each chunk that is taken
@@ -356,7 +357,7 @@ pub(crate) async fn collect<'s>(
                     collected_orphans.waits = true;
                     return Ok(());
                 }
-                if !site.has_buried(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
+                if !site.has_finalized(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
                     collected_orphans.waits = true;
                     return Ok(());
                 }
@@ -502,10 +503,10 @@ impl<'s> Site<'s> {
     }
 
     /// Whether no repairer can be replaying what a dead compute node left, now that a turn is over. A row is DEAD until
-    /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So it is certain
-    /// after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers have
-    /// ended their operations, and were not cut short. Otherwise the next turn is waited for.
-    async fn has_buried<R: Collects<'s>>(
+    /// its locks are taken over, and a repairer replays in the same operation in which it takes over. So this is
+    /// certain after a turn that began when no row was fenced or dead, if no compute node has died since: all repairers
+    /// have ended their operations, and none was cut short. Otherwise the collection waits for the next turn.
+    async fn has_finalized<R: Collects<'s>>(
         &self,
         _: &R,
         collection: &Collection<'_>,

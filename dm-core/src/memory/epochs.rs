@@ -17,18 +17,18 @@
 //! [`epochs`](crate::manual::epochs) for why that is enough, and for the race between a pin and a row that is
 //! published.
 //!
-//! **Who asks for turns.** While places of a B+-tree wait, every heartbeat begins one. A radix tree asks for one, and
+//! **When a turn begins.** While places of a B+-tree wait, every heartbeat begins one. A radix tree asks for one, and
 //! it begins at the next look at the pool's epoch.
 //!
 //! **Closed chunks.** With each epoch a compute node learns which chunks are closed ([`super::collect`]).
 //!
 //! **Costs.** Two stores and a load per operation. 8 bytes more READ per heartbeat, and 8 bytes READ per glance. A line
-//! per epoch. For each epoch: a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by whoever
-//! waits for it, and one READ of each level-1 node, or copy, in use. An epoch takes two or three glances
-//! ([`crate::membership::lease::LeaseConfig::glance_ns`]), or as long as the longest operation.
+//! per epoch. For each epoch: a CAS, two chains of a WRITE and two READs to the own row, a look at all rows by each
+//! compute node that waits for it, and one READ of each level-1 node, or copy, in use. An epoch takes two or three
+//! glances ([`crate::membership::lease::LeaseConfig::glance_ns`]), or as long as the longest operation.
 //!
-//! **Limit.** A compute node that beats and does not end an operation holds up all limbo lists: operations have
-//! deadlines. One that is unresponsive is fenced when memory is short.
+//! **Limit.** A compute node that sends heartbeats and does not end an operation holds up all limbo lists: operations
+//! have deadlines. One that is unresponsive is fenced when memory is short.
 
 use super::Busy;
 use super::closed::Closed;
@@ -139,8 +139,8 @@ impl Epochs {
         }
     }
 
-    /// From now on the row says no epoch, and the limbo lists of others wait until this compute node has departed: for
-    /// whoever uses an index without pins.
+    /// From now on the row says no epoch, and the limbo lists of others wait until this compute node has departed. A
+    /// compute node calls this if it uses an index without pins.
     pub fn mute(&self) {
         self.mute.store(true, SeqCst);
     }

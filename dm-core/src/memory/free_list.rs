@@ -6,7 +6,7 @@
 //! | places of | stamp | lists |
 //! |---|---|---|
 //! | nodes of a B+-tree ([`super::node_pool`]) | generation and node version | one for each class |
-//! | nodes and leaves of a radix tree ([`crate::radix::pieces`]) | none: they have waited | one for each size |
+//! | nodes and leaves of a radix tree ([`crate::radix::pieces`]) | none: they have waited in the limbo list | one for each size |
 //! | blocks of items ([`crate::items::pool`]) | generation | one for each size class |
 
 use static_assertions::const_assert_eq;
@@ -81,7 +81,8 @@ impl<'s, S: Copy, const LISTS: usize> FreeList<'s, S, LISTS> {
         self.entries.len() - self.count as usize
     }
 
-    /// Forgets places for which `gone` is true. The others of each list are in reverse order then.
+    /// Forgets places for which `gone` is true: those in closed chunks. The other places of each list are in reverse
+    /// order then.
     pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         for first in &mut self.first {
             let mut next = core::mem::take(first);

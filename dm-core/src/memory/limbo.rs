@@ -1,12 +1,13 @@
 //! Limbo list: places that wait until no compute node can have a pointer to what was there.
 //!
-//! First in, first out. A place notes how many turns of the [epochs](super::epochs) had begun when it entered, and
-//! leaves when they are over. It has a *stamp*: what its owner has to know of it then. Which places wait, and who asks
-//! for turns, is the owner's:
+//! First in, first out. The list notes with each place how many turns of the [epochs](super::epochs) had begun when it
+//! entered. The place may leave when a turn that began after that is over: then all rows have passed its epoch. A place
+//! has a *stamp*: what the owner of the list has to know when the place leaves. The owner decides which places wait and
+//! when a turn is asked for:
 //!
-//! - [`super::node_pool`]: places whose generations begin again, one in thirty-two. While some wait, every heartbeat
+//! - [`super::node_pool`]: places whose generations begin again, one in thirty-two. While some wait, each heartbeat
 //!   begins a turn. See [`generations`](crate::manual::generations).
-//! - [`crate::radix::pieces`]: all of them. A turn is asked for when enough waits. See
+//! - [`crate::radix::pieces`]: all places. The pool asks for a turn when enough bytes wait. See
 //!   [`smart_memory`](crate::manual::smart_memory).
 
 use crate::remote::place::Place;
@@ -37,7 +38,7 @@ impl<'s, S: Copy> LimboList<'s, S> {
         Self { places, first: 0, count: 0 }
     }
 
-    /// `false`: there is no room.
+    /// Puts a place last. `false`: there is no room.
     pub(crate) fn push(&mut self, place: Place, stamp: S, entered: u32) -> bool {
         if self.count >= self.places.len() {
             return false;
@@ -56,7 +57,7 @@ impl<'s, S: Copy> LimboList<'s, S> {
         is_over(entered).then_some((place, stamp))
     }
 
-    /// The same place leaves.
+    /// Removes that place and returns it.
     pub(crate) fn pop(&mut self, is_over: impl FnOnce(u32) -> bool) -> Option<(Place, S)> {
         let next = self.next(is_over)?;
         self.first = (self.first + 1) % self.places.len();
@@ -64,7 +65,7 @@ impl<'s, S: Copy> LimboList<'s, S> {
         Some(next)
     }
 
-    /// Forgets places for which `gone` is true; the others keep their order.
+    /// Forgets places for which `gone` is true: those in closed chunks. The others keep their order.
     pub(crate) fn give_up(&mut self, mut gone: impl FnMut(Place, S) -> bool) {
         let (room, count) = (self.places.len().max(1), self.count);
         let mut kept = 0;
@@ -85,7 +86,7 @@ impl<'s, S: Copy> LimboList<'s, S> {
         self.count
     }
 
-    /// Places for which there is room, those that wait among them.
+    /// Places for which there is room, including those that wait.
     pub(crate) const fn room(&self) -> usize {
         self.places.len()
     }

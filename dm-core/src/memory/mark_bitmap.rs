@@ -1,8 +1,8 @@
 //! Mark bitmaps of collected chunks: a bit for each unit of 16 bytes says whether it is in use.
 //!
-//! A [`CollectedChunk`] is the bitmap of one chunk. While the index is walked it is *surveyed*: what is reached is marked. Then
-//! it is *open*: what is not marked is carved, from its beginning on and around again, and marked. A bitmap in which
-//! nothing more is found is replaced by that of another chunk.
+//! A [`CollectedChunk`] is the bitmap of one chunk. While the index is walked it is *surveyed*: the walk marks what it
+//! reaches. Then it is *open*: unmarked units are carved, from the first one on and around again, and marked. A bitmap
+//! in which nothing more is found is replaced by that of another chunk.
 
 use super::closed::ChunkName;
 use crate::verbs::NodeId;
@@ -53,7 +53,7 @@ pub struct MarkBitmap<'s> {
 }
 
 impl<'s> MarkBitmap<'s> {
-    /// Room for as many chunks as there are plots, `marks.len() / collected_chunks.len()` words of marks each.
+    /// Room for `collected_chunks.len()` chunks, with `marks.len() / collected_chunks.len()` words of marks each.
     pub const fn new(collected_chunks: &'s mut [CollectedChunk], marks: &'s mut [u64]) -> Self {
         Self { collected_chunks, marks }
     }

@@ -22,17 +22,17 @@
 //!
 //! # Whose a place is
 //!
-//! Free lists and stocks end with their compute node. So remote memory says whose each place is: a leaf that is
+//! Free lists and stocks are lost with their compute node. So remote memory says whose each place is: a leaf that is
 //! retired, or was written and is unlinked, has the [owner tag](crate::remote::owner_tag) of the compute node that
 //! wrote it. Any other place outside of the tree belongs to the owner of its chunk. What belongs to a departed compute
-//! node is collected: [`Index::collect_orphans`](crate::index::Index::collect_orphans), and [`orphans`](crate::manual::orphans) for why no
-//! place is taken that is in use. Memory of radix trees and of items has no owner tags:
-//! [`mark_and_sweep`](crate::manual::mark_and_sweep).
+//! node is collected: [`Index::collect_orphans`](crate::index::Index::collect_orphans), and
+//! [`orphans`](crate::manual::orphans) for why no place is taken that is in use. Memory of radix trees and of items has
+//! no owner tags: [`mark_and_sweep`](crate::manual::mark_and_sweep).
 //!
 //! # When a place is reused
 //!
-//! A retired place of a B+-tree is reused at once, whoever may be READing it: flags, versions and generations tell what
-//! a reader finds. Where the generations of a place begin again, it waits in the limbo list:
+//! A retired place of a B+-tree is reused at once, even while other lanes READ it: flags, versions and generations tell
+//! a reader what it has found. Where the generations of a place begin again, it waits in the limbo list:
 //! [`generations`](crate::manual::generations). Places of radix trees have no generation and always wait:
 //! [`smart_memory`](crate::manual::smart_memory).
 //!
@@ -40,7 +40,7 @@
 //! |---|---|
 //! | the bump arena, free lists and stocks of a compute node that left or died | with the next orphan collection |
 //! | nodes that it had written and not linked, or retired and not reused | likewise |
-//! | leaves and nodes of a radix tree that it had ready, or in its hands | likewise: when they are collected |
+//! | leaves and nodes of a radix tree that it had ready, or that its operations held | when they are collected, likewise |
 //! | of its chunks for blocks, what it had never written to; blocks that it had written and not named, or retired and not reused | when they are collected: its chunks when its row is free and no dead row waits for a sweep, those of live compute nodes when their memory is short ([`collect`]) |
 //! | chunks of redo records | when it leaves, or with the sweep, for redo records |
 //! | nodes that a dropped or failed operation was about to link | when its lane is settled |
@@ -79,16 +79,16 @@ use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 /// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::ChunkCollected, Mark::NodeReclaimed];
 
-/// All of so many memory nodes in turn, from `near` on.
+/// All of `nodes` memory nodes in turn, from `near` on.
 pub(crate) fn nodes_from(near: NodeId, nodes: usize) -> impl Iterator<Item = NodeId> {
     (0..nodes).map(move |step| NodeId(((usize::from(near.0) + step) % nodes) as u16))
 }
 
-/// Something that a compute node does once at a time. Ends when it is dropped.
+/// A task that at most one lane of a compute node does at a time. It ends when this value is dropped.
 pub(crate) struct Busy<'a>(&'a AtomicBool);
 
 impl<'a> Busy<'a> {
-    /// `None`: it is being done.
+    /// Begins the task. `None`: another lane does it.
     pub(crate) fn begin(flag: &'a AtomicBool) -> Option<Self> {
         // Not `then_some`: an unused guard would be dropped, which ends the other one.
         (!flag.swap(true, SeqCst)).then(|| Self(flag))

@@ -1,7 +1,7 @@
 //! Bump arenas and slabs: how granted chunks are carved.
 //!
-//! A [`BumpArena`] is what was never carved of the chunk granted last. A [`Slab`] is a bump arena with a free list: a
-//! place is taken from the free list if that has one, otherwise it is carved.
+//! A [`BumpArena`] is the part of the last granted chunk that was never carved. A [`Slab`] is a bump arena with a free
+//! list: a place is taken from the free list if that has one, otherwise it is carved.
 
 use super::free_list::{FreeList, FreePlace};
 
@@ -28,7 +28,7 @@ impl BumpArena {
         Some(offset)
     }
 
-    /// Takes the bytes from `offset` to `end` back if they are those that were carved last.
+    /// Returns the bytes from `offset` to `end` to the arena if they are those that were carved last.
     pub const fn take_back(&mut self, offset: u64, end: u64) -> bool {
         let meets = end == self.next;
         if meets {
@@ -42,7 +42,7 @@ impl BumpArena {
         (self.next, self.end - self.next)
     }
 
-    /// Forgets what is left if `gone` is true of it.
+    /// Forgets what is left if `gone` is true: it lies in a closed chunk.
     pub fn give_up(&mut self, gone: impl FnOnce(u64) -> bool) {
         if self.next < self.end && gone(self.next) {
             *self = Self::default();
@@ -58,17 +58,17 @@ pub struct Slab<'s, S, const LISTS: usize> {
 }
 
 impl<'s, S: Copy + Default, const LISTS: usize> Slab<'s, S, LISTS> {
-    /// An empty one that remembers up to `entries.len()` places.
+    /// An empty slab that remembers up to `entries.len()` places.
     pub const fn new(entries: &'s mut [FreePlace<S>]) -> Self {
         Self { arena: BumpArena { next: 0, end: 0 }, free_list: FreeList::new(entries) }
     }
 
-    /// Takes a place of that list, or carves its `bytes` with the first stamp.
+    /// Takes a place from `list`. If that is empty, carves `bytes`: a place with the first stamp.
     pub(crate) fn take(&mut self, list: usize, bytes: u64) -> Option<(u64, S)> {
         self.free_list.pop(list).or_else(|| Some((self.arena.take(bytes)?, S::default())))
     }
 
-    /// Forgets what `gone` is true of.
+    /// Forgets places, and the rest of the arena, for which `gone` is true: those in closed chunks.
     pub(crate) fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         self.arena.give_up(&gone);
         self.free_list.give_up(gone);

@@ -1,11 +1,11 @@
 //! Insert of a key that has no leaf: into an empty slot, or by a split.
 //!
 //! Steps: carve memory; WRITE what is new; CAS of one slot. The CAS is the linearization point, and the only step that
-//! others can see. If it loses, nothing has happened: what was carved is kept for the next time.
+//! others can see. If it loses, nothing has happened, and what was carved goes to the free lists.
 //!
-//! A slot that leads to a deleted leaf is as good as an empty one: the tombstone is *finalized* ([`super::tombstones`]), and
-//! the CAS puts the new leaf in its place. [`smart_records`](crate::manual::smart_records) says why two inserts of one
-//! byte, and two splits of one slot, exclude each other.
+//! An insert may also take a slot that leads to a deleted leaf. It *finalizes* the tombstone ([`super::tombstones`]),
+//! and its CAS replaces the old leaf by the new one. [`smart_records`](crate::manual::smart_records) says why two
+//! inserts of one byte, and two splits of one slot, exclude each other.
 
 use super::cursor::{DescentCursor, Why};
 use super::leaf::RadixLeaf;
@@ -22,16 +22,17 @@ use crate::verbs::{Label, NodeId, Request};
 /// Result of an attempt to put a leaf in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attached {
-    /// The key is in.
+    /// The key was inserted.
     Done,
-    /// Another lane changed the slot, or the node had to be replaced: look again, from copies or from the root.
+    /// Another lane changed the slot, or the node had to be replaced: descend again, from the copies (`copied`) or from
+    /// the root.
     Again { copied: bool },
 }
 
 /// New leaves in any radix tree.
 pub(crate) trait Attach<'s>: Replace<'s> {
-    /// Puts the operation's record in where its descent ended. `tidies`: the operation may first replace a node that
-    /// has room, because of deleted leaves; once.
+    /// Inserts the operation's record where its descent ended. `tidies`: the operation may, once, first replace a node
+    /// that has room, to leave its deleted leaves out.
     async fn attach(
         &self,
         lane: &Lane<'_>,
@@ -41,14 +42,15 @@ pub(crate) trait Attach<'s>: Replace<'s> {
     ) -> Result<Attached, Interrupt> {
         match why {
             Why::Slot(node, None) => {
-                // The replacement has the record from the beginning.
+                // The new node has the record when it is published.
                 let published = self.replace_node(lane, way, &cursor, node, true).await?;
                 Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
             }
             Why::Slot(node, Some(empty)) => {
                 if *tidies && self.has_tombstones(lane, &cursor, usize::from(empty)).await? {
                     *tidies = false;
-                    // Without the record: a node with room may have a slot for its byte by the time it is frozen.
+                    // The new node does not get the record: before the old one is frozen, another lane may fill a slot
+                    // for the record's byte.
                     let published = self.replace_node(lane, way, &cursor, node, false).await?;
                     return Ok(Attached::Again { copied: published });
                 }
@@ -56,7 +58,8 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             }
             Why::Leaf(leaf, judged) => match self.is_finalized(lane, leaf, judged).await? {
                 true => self.replace_leaf(lane, way, &cursor, leaf).await,
-                // It is the key's own leaf, finalized, and its lock is handed from lane to lane.
+                // It is the key's own leaf. Its lock was handed over to this lane, and only a lane that acquired the
+                // lock by a CAS may let the leaf leave the tree.
                 false if judged.ours => Ok(Attached::Again { copied: false }),
                 false => self.split(lane, way, &cursor, why).await,
             },
@@ -100,7 +103,8 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 return Ok(Attached::Done);
             }
             if found.is_frozen() {
-                // Not the next one: slots fill in ascending order, and this one, if it is empty, stays so.
+                // The next slot must not be tried: slots fill in ascending order, and this one, if it is empty, stays
+                // so.
                 break;
             }
             if found.partial() == partial && !planted(Mutant::SameByteTwice) {
@@ -108,13 +112,13 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 break;
             }
         }
-        // The node is full, or the byte has a slot by now: the next look sees which.
+        // The node is full or frozen, or the byte has a slot by now: the next descent sees which.
         lane.port().withdraw();
         self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
         Ok(Attached::Again { copied: true })
     }
 
-    /// Puts a leaf in the place of a finalized one.
+    /// Makes the slot that leads to a finalized leaf lead to the operation's leaf.
     async fn replace_leaf(
         &self,
         lane: &Lane<'_>,
@@ -148,10 +152,11 @@ pub(crate) trait Attach<'s>: Replace<'s> {
     /// Puts new nodes, or the leaf alone, between a slot and what it leads to.
     ///
     /// - Root slot empty: the leaf.
-    /// - Another leaf: as many nodes as the common bytes need, each with up to six in its header and one at its
-    ///   position; contiguous, in one WRITE. Both leaves are in the last.
-    /// - A node whose header differs: one node with the bytes in front of the difference, and in it that node and the
-    ///   leaf. The old node keeps its header: the bytes that are twice there now are compared by nobody.
+    /// - Another leaf: as many nodes as the common bytes need. Each has up to six bytes in its header and one at its
+    ///   position. They are contiguous and sent by one WRITE. The last one leads to both leaves.
+    /// - A node whose header differs: one new node with the bytes in front of the difference, which leads to the old
+    ///   node and to the leaf. The old node keeps its header. Some bytes are in both headers then, and a descent
+    ///   compares them only once.
     async fn split(&self, lane: &Lane<'_>, way: &Way, cursor: &DescentCursor, why: Why) -> Result<Attached, Interrupt> {
         let place = cursor.place(way);
         // A counter of the lane spreads what is new over the memory nodes; the old child stays where it is.
@@ -240,7 +245,8 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 self.tree().space.put(NodeClass::Inner, nodes, count * node_bytes);
             }
             self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
-            // A frozen slot is not the one that counts; any other word can be followed.
+            // The node of a frozen slot is being replaced, and the slot of the new node counts. Any other word can be
+            // followed.
             if way.copies && !found.is_frozen() {
                 self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
             }
@@ -261,7 +267,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         Ok(Attached::Done)
     }
 
-    /// Copies the nodes that were just made, which are in the build range.
+    /// Puts the new nodes, whose images are in the build range, into the cache.
     fn copy_chain(&self, lane: &Lane<'_>, first: Slot, count: usize) {
         let bytes = NodeType::SMALLEST.bytes();
         lane.port().with(|scratch| {

@@ -80,8 +80,8 @@ pub(crate) trait Check<'s>: Walk<'s> {
             census.half_splits += u64::from(frozen > 0);
             census.inner_nodes += 1;
             census.live_bytes += node.header.kind.bytes() as u64;
-            // Slots of several nodes that lead to one: leaves below would be found under two paths. Without leaves, the
-            // walk would go through all combinations.
+            // If slots of several nodes lead to one node, a leaf below it is found under two paths. If there is no leaf
+            // below it, only this limit keeps the walk from going through all combinations.
             if census.live_bytes > pool_bytes {
                 return Err(MORE_NODES);
             }
@@ -89,8 +89,8 @@ pub(crate) trait Check<'s>: Walk<'s> {
         })
     }
 
-    /// Checks leaves that were READ: each key has the bytes of its path, which is in the operation's key, and keys
-    /// ascend.
+    /// Checks leaves that were READ: each key has the bytes of its path, and keys ascend. The path's bytes are in the
+    /// scratch of the operation's key.
     fn count_leaves(
         &self,
         lane: &Lane<'_>,

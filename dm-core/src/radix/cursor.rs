@@ -11,15 +11,15 @@ use crate::verbs::{Label, Request};
 /// The descent cursor: a slot on the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescentCursor {
-    /// Its word; if that is frozen, as it was before.
+    /// The slot's word, without the frozen bit.
     pub word: Slot,
-    /// Where its child begins.
+    /// The position of the key at which the slot's child begins.
     pub depth: u8,
-    /// Its number in its node.
+    /// The slot's number in its node.
     pub index: u8,
-    /// See [`super::descent`].
+    /// Whether the word is fresh: see [`super::descent`].
     pub fresh: bool,
-    /// The word that leads to its node; empty: it is the root slot.
+    /// The word that leads to the slot's node; empty: this is the root slot.
     pub owner: Slot,
 }
 
@@ -35,7 +35,7 @@ impl DescentCursor {
         Self { word, depth: depth as u8, index: index as u8, fresh: false, owner }
     }
 
-    /// Where it is.
+    /// The place of the slot.
     pub fn place(&self, way: &Way) -> Place {
         match self.owner.child() {
             Ok(Child::Node(_, node)) => node.plus(SLOTS_AT + 8 * usize::from(self.index)),
@@ -53,8 +53,8 @@ pub(crate) enum Why {
     Leaf(Place, Judged),
     /// The slot leads to a node whose header differs from the key at this position; it is in node image 0.
     Header(usize),
-    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. With its first empty
-    /// slot.
+    /// The slot leads to this node, which has no slot for the key's byte; it is in node image 0. The number is that of
+    /// its first empty slot.
     Slot(Place, Option<u16>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Why {
 pub(crate) enum Reached {
     /// At the key's leaf, which is in leaf image 0, and whether the record is there.
     Leaf(Place, bool),
-    /// Where it would be.
+    /// Where the key's leaf would be.
     Gap(DescentCursor, Why),
 }
 

@@ -1,8 +1,9 @@
 //! Descents: from a key to its leaf, or to where its leaf would be.
 //!
-//! A descent stands at a slot: its place, a word it had, and where its child begins. The word is *fresh* if there was
-//! an instant since the operation began at which the slot had this word and its node was part of the tree. Words of
-//! copies are not fresh. [`smart_records`](crate::manual::smart_records) says what follows from it.
+//! A descent's cursor stands at a slot. It has the slot's place, a word that the slot had, and the position of the key
+//! at which the slot's child begins. The word is *fresh* if there was an instant since the operation began at which the
+//! slot had this word and its node was part of the tree. Words of copies are not fresh. Only a fresh word may prove
+//! that a key is absent: see [`smart_records`](crate::manual::smart_records).
 
 use super::cache::Route;
 use super::cursor::{DescentCursor, Reached, Why};
@@ -20,18 +21,25 @@ use crate::verbs::{Label, Request};
 use core::future::poll_fn;
 use core::task::Poll;
 
-/// Result of a look at a node.
+/// What a descent finds in a node. `current`: some slot was not frozen, so the node was part of the tree when that slot
+/// was READ.
 pub(crate) enum Look {
     /// No node of this index, or one that cannot be here.
     Unfit(&'static str),
+    /// The node's header differs from the key at this position.
     Differs(usize),
+    /// A slot has the key's byte.
     Found {
+        /// The slot's number.
         index: usize,
         word: Slot,
+        /// The node's position.
         position: u8,
         current: bool,
     },
+    /// No slot of the node has the key's byte.
     Missing {
+        /// The first empty slot.
         empty: Option<usize>,
         current: bool,
         /// The first empty slot is frozen.
@@ -41,11 +49,12 @@ pub(crate) enum Look {
 
 /// Descents in any radix tree.
 pub(crate) trait Descent<'s>: Replace<'s> {
-    /// Descends to the operation's key. `copied`: from where the copies end. `helps`: a node that another lane has
-    /// begun to freeze is replaced on the way, so that the slot where the descent ends can be changed.
+    /// Descends to the operation's key. With `copied` it begins where the copies end. With `helps` it replaces a node
+    /// on its way that another lane has begun to freeze, so that the slot where the descent ends can be changed.
     ///
-    /// Every iteration goes down, or makes the slot fresh, or starts from the root, where all is fresh. Fresh stays
-    /// fresh. So few iterations do not go down, except for helping, which is limited.
+    /// The loop ends. Every iteration goes one level down, or makes the word fresh, or begins again at the root, whose
+    /// word is fresh. Below a fresh word all words are fresh. So only a few iterations do not go down, and the number
+    /// of replacements is limited.
     async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, Interrupt> {
         let route = if copied && way.copies { self.route(lane).await } else { None };
         let mut cursor = match route {
@@ -71,7 +80,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         }
                         Judged { ours: true, .. } => {
                             lane.mark(Mark::FinalizedMet);
-                            "a leaf that was buried"
+                            "a finalized leaf"
                         }
                         Judged { .. } => "a leaf of another key",
                     }
@@ -126,7 +135,8 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         }
     }
 
-    /// Where copies lead. While lines of these are far, other lanes may run, if the driver supports it.
+    /// Follows the copies to where they end. While a line of a copy is fetched into the CPU's cache, other lanes may
+    /// run, if the driver supports it.
     async fn route(&self, lane: &Lane<'_>) -> Option<Route> {
         let epoch = self.tree().epoch(lane);
         let mut walk = self.tree().cache.enter_at_root(epoch)?;
@@ -141,8 +151,8 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         .await
     }
 
-    /// READs a slot of which only a copy is known. It is as the copy says, or changed, or no longer the one that
-    /// counts; then the descent begins again.
+    /// READs a slot whose word is only known from a copy. If the slot is frozen or empty, its node may have left the
+    /// tree, and the descent begins again at the root. Otherwise the cursor has the word that was READ, which is fresh.
     async fn confirm(&self, lane: &Lane<'_>, way: &Way, cursor: DescentCursor) -> Result<DescentCursor, OpError> {
         let (place, at) = (cursor.place(way), self.tree().scratch.small);
         if cursor.owner.is_empty() {

@@ -1,5 +1,5 @@
-//! Freezing: no slot of a node changes any more, so that the node can be replaced ([`super::replace`]) or left out of
-//! the node above ([`super::tombstones`]).
+//! Freezing: a lane sets the frozen bit of every slot of a node. No slot of the node changes after that, so the node
+//! can be replaced ([`super::replace`]) or left out of the node above ([`super::tombstones`]).
 
 use super::slot::{NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use super::tree::Tree;
@@ -9,14 +9,15 @@ use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
 use crate::verbs::{Label, Request};
 
-/// Passes over the slots. In each that leaves one unfrozen, another lane has split a child.
+/// Passes over the slots of a node, at most. A pass leaves a slot unfrozen only if another lane has changed it
+/// meanwhile.
 const PASSES_MAX: u32 = 64;
 
 impl Tree<'_> {
     /// Freezes every slot and leaves the frozen words in node image `image`, which is of this node.
     ///
-    /// With masked atomics a slot is frozen whatever its word is. Without, the word has to be known: where another lane
-    /// was faster the CAS brings it, and it is tried again.
+    /// With masked atomics a CAS freezes a slot whatever its word is. Without them the CAS expects the word that was
+    /// seen last. If another lane has changed it, the CAS returns the new word, and the next pass expects that.
     pub(crate) async fn freeze(
         &self,
         lane: &Lane<'_>,

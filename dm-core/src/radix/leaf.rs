@@ -1,7 +1,7 @@
 //! What a radix tree asks of its leaves.
 //!
-//! Slots lead to leaves; how a leaf is stored, how its image is found whole, and what locks it, is the index's own: it
-//! says so by `RadixLeaf`. Descents (`super::descent`), new leaves (`super::attach`), replaced nodes
+//! Slots lead to leaves. Each index has its own way to store a leaf, to tell a whole image from a torn one, and to lock
+//! a leaf: it implements `RadixLeaf`. Descents (`super::descent`), new leaves (`super::attach`), replaced nodes
 //! (`super::replace`), tombstones ([`super::tombstones`]) and walks (`super::walk`) build on it.
 
 use super::slot::Place;
@@ -35,12 +35,12 @@ pub(crate) struct Judged {
     pub state: LeafState,
 }
 
-/// An index of this family: the shared tree, and what is its own about leaves. A leaf has one key, which never changes.
+/// An index of this family: the shared tree, and the index's own leaves. A leaf has one key, which never changes.
 pub(crate) trait RadixLeaf<'s>: Sized {
     /// The part that radix trees share.
     fn tree(&self) -> &Tree<'s>;
 
-    /// Where arguments and results are.
+    /// Where arguments and results are in the scratch.
     fn plan(&self) -> &ScratchPlan;
 
     /// Bytes of a leaf's place.
@@ -69,14 +69,16 @@ pub(crate) trait RadixLeaf<'s>: Sized {
 
     /// READs a leaf into leaf image 0 until it is whole, and judges it.
     ///
-    /// This and the next two are no `async fn`: the index returns its future, without another one around it.
+    /// This and the next two are no `async fn`s, so that an index returns the future of its own procedure, without
+    /// another one around it.
     fn read_leaf(&self, lane: &Lane<'_>, leaf: Place) -> impl Future<Output = Result<Judged, Interrupt>>;
 
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. The other images keep their content.
     fn read_leaf_locked(&self, lane: &Lane<'_>, leaf: Place, i: usize) -> impl Future<Output = Result<(), Interrupt>>;
 
-    /// Finalizes a leaf, if it is deleted, under its lock, for which this `waits`. Returns whether it is finalized and
-    /// may leave the tree. Uses leaf image 0. The operation's own change is still to come: a failure has no effect.
+    /// Finalizes a leaf under its lock, if it is deleted. With `waits` it waits for a busy lock. Returns whether the
+    /// leaf is finalized and may leave the tree. Uses leaf image 0. The operation's own change comes later, so a
+    /// failure here has no effect.
     fn finalize(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> impl Future<Output = Result<bool, Interrupt>>;
 
     /// Copies the operation's key to the stack.

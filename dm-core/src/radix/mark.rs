@@ -14,9 +14,9 @@ const MARKED_AT_ONCE: u32 = 32;
 
 /// Marking in any radix tree.
 pub(crate) trait Marking<'s>: Walk<'s> {
-    /// Marks what is reachable from the lower bound on ([`Collection::reach`]), until it has entered as many nodes as
-    /// one operation should, so that epochs do not wait for longer. Returns whether it stopped for that; the lower
-    /// bound is then where the next one begins.
+    /// Marks what is reachable from the lower bound on ([`Collection::reach`]). It stops after `MARKED_AT_ONCE` nodes
+    /// besides those on its way down, since a longer operation would hold up the epochs. Returns whether it stopped for
+    /// that reason; then the next operation begins at the lower bound.
     async fn mark_some(&self, lane: &Lane<'_>, collection: &Collection<'_>, nodes: &mut u64) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
         let root: DescentCursor = self.tree().read_root(lane, &self.tree().way()).await?;
@@ -62,8 +62,8 @@ pub(crate) trait Marking<'s>: Walk<'s> {
                     entered += 1;
                 }
                 *nodes += 1;
-                // Slots of several nodes that lead to one, as in `count_node`; here each may be met again by a later
-                // operation.
+                // As in `count_node`, only damage leads to more nodes. The limit is higher here, since a later
+                // operation of the walk may enter a node again.
                 if *nodes > 4 * self.nodes_max() {
                     return Err(corrupt(place, MORE_NODES));
                 }

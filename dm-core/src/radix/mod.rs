@@ -28,19 +28,21 @@
 //! another.
 //!
 //! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as any operation
-//! may know its address (its place is reused later: [`crate::memory`]). A node that another is put above (a *header
-//! split*) keeps bytes in its header that are then also in the path: a descent compares from where it stands.
+//! may know its address (its place is reused later: [`crate::memory`]). A *header split* puts a new node above an
+//! existing one, whose header keeps bytes that are then also in the new node. A descent compares only the bytes from
+//! where it stands.
 //!
 //! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once anything
 //! -> the same *frozen*. An empty slot is filled only by a lane that has found all slots in front of it taken. So slots
 //! are filled in ascending order without a gap, and no byte has two.
 //!
 //! **Node replacement.** A node has room for the slots of its type and no more. Room is not reserved for growth: a full
-//! node is *replaced*. Its slots are frozen one by one, a node that has room is written with the same header and the
-//! same words, and the CAS of the one slot that points to the old node publishes it. A node is also frozen when hardly
-//! anything is left in it ([`crate::smart`]). A lane that needs to change a frozen slot finishes the replacement first;
-//! one that only reads goes through it. The old node's place waits in the limbo list. See
-//! [`node_replacement`](crate::manual::node_replacement) for why no insert is lost.
+//! node is *replaced*. First its slots are frozen one by one. Then a node that has room is written, with the same
+//! header and the same words. The CAS of the one slot that points to the old node publishes it. When a node is
+//! replaced, a small node below it with at most one leaf that is not deleted is frozen, too, and left out
+//! ([`tombstones`]). A lane that needs to change a frozen slot finishes the replacement first; one that only reads goes
+//! through it. The old node's place waits in the limbo list. See [`node_replacement`](crate::manual::node_replacement)
+//! for why no insert is lost.
 
 pub(crate) mod attach;
 pub mod cache;

@@ -1,7 +1,7 @@
 //! Free lists by size, and the limbo list, of memory for radix trees.
 //!
-//! An operation may still have a pointer to what was published in the tree when it is out of the tree. So it waits
-//! until by the [epochs](crate::memory::epochs) no compute node has a pointer that old
+//! When a node or leaf has left the tree, an operation may still have a pointer to it. So its place waits until, by the
+//! [epochs](crate::memory::epochs), no compute node has a pointer that old
 //! ([`smart_memory`](crate::manual::smart_memory)).
 
 use super::slot::{NodeType, Place, UNIT_BYTES};
@@ -12,10 +12,11 @@ use crate::remote::place::NodeClass;
 /// Sizes that are reused: leaves, and nodes of each type.
 const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 
-/// A turn of the epochs is asked for when one in so many of the granted bytes, and of the bytes of copies, waits. After
-/// each turn every copy that is used is READ once more. When so much of one use waits, waiting for that turn is better
-/// than having another chunk granted, provided that it is also one in so many of what is free in the pool. So
-/// operations wait where memory is short, and the shorter it is the less has to wait for that.
+/// A turn of the epochs is asked for when one in so many of the granted bytes, and of the bytes of copies, waits.
+/// (After each turn every copy that is used is READ once more.) When so many bytes of one allocation class wait,
+/// operations wait for that turn and have no other chunk granted, provided that they are also one in so many of the
+/// bytes that are free in the pool. So operations wait where memory is short: the shorter it is, the fewer bytes have
+/// to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
 /// A free extent: storage for [`FreeExtents`]. It has no stamp: no compute node has a pointer to what was there.
@@ -89,7 +90,7 @@ impl FreeExtents<'_> {
     }
 }
 
-/// Size and use of an extent that waits: a multiple of 16, plus its [`NodeClass`].
+/// Size and allocation class of an extent that waits: a multiple of 16, plus its [`NodeClass`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extent(u32);
 
@@ -119,9 +120,9 @@ pub struct Queue<'s> {
     waiting: LimboList<'s, Extent>,
     /// Room that is reserved for extents which may come.
     reserved: usize,
-    /// Bytes that wait, by use.
+    /// Bytes that wait, by allocation class.
     bytes: [u64; NodeClass::COUNT],
-    /// Bytes of chunks, by use.
+    /// Bytes of chunks, by allocation class.
     granted_bytes: [u64; NodeClass::COUNT],
     /// Bytes of chunks that were free, as far as this compute node knows.
     free_bytes: u64,
@@ -170,13 +171,15 @@ impl<'s> Queue<'s> {
         self.reserved = self.reserved.saturating_sub(count);
     }
 
-    /// Whether so much of one use waits that it should be reused before more is granted, with copies of `copies_bytes`.
+    /// Whether so many bytes of one allocation class wait that they should be reused before more are granted, with
+    /// copies of `copies_bytes`.
     pub fn is_crowded(&self, what: NodeClass, copies_bytes: u64) -> bool {
         let bytes = self.bytes[what as usize];
         bytes > 0 && bytes >= self.granted_bytes[what as usize].max(copies_bytes) / WAITING_SHARE
     }
 
-    /// Whether the pool is so short that waiting for the extents of one use is better than having more granted.
+    /// Whether the pool is so short that waiting for the extents of one allocation class is better than having more
+    /// granted.
     pub const fn is_worth_waiting(&self, what: NodeClass) -> bool {
         self.bytes[what as usize] >= self.free_bytes / WAITING_SHARE
     }

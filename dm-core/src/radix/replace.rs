@@ -1,11 +1,11 @@
 //! Node replacement: a full node is replaced by one that has room, mostly of the next type.
 //!
 //! Steps: freeze all slots; READ nothing more of them, since a frozen word never changes; finalize tombstones
-//! ([`super::tombstones`]); WRITE the new node, without finalized leaves; CAS of the slot that leads to the old one. That CAS
-//! is the replacement. An insert that has found a node full puts its leaf into the new one before it is published, and
-//! linearizes at that CAS. A lane that only helps changes no record.
+//! ([`super::tombstones`]); WRITE the new node, without finalized leaves; CAS of the slot that leads to the old one.
+//! That CAS is the replacement. An insert that has found a node full puts its leaf into the new one before it is
+//! published, and linearizes at that CAS. A lane that only helps changes no record.
 //!
-//! The new type is the smallest of which a quarter stays free; of the largest type all of it may be taken.
+//! The new type is the smallest of which a quarter stays free. Of the largest type all slots may be taken.
 //! [`node_replacement`](crate::manual::node_replacement) says why the new node is exact, why no insert is lost, and why
 //! any number of lanes may do this at once.
 
@@ -35,8 +35,9 @@ fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
 
 /// Node replacement in any radix tree.
 pub(crate) trait Replace<'s>: Tombstones<'s> {
-    /// Replaces the node at `node`, to which `cursor` leads and whose image is node image 0; `inserts`: and puts the
-    /// operation's record into the new one. Returns whether this replacement is the one that was published.
+    /// Replaces the node at `node`, to which `cursor` leads and whose image is node image 0. With `inserts` it puts the
+    /// operation's record into the new node. Returns whether this replacement was published: another lane may have been
+    /// faster.
     async fn replace_node(
         &self,
         lane: &Lane<'_>,
@@ -117,7 +118,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
                     self.tree().cache.insert(to, &node, self.tree().epoch(lane));
                 }
             });
-            // The replacement is done, whatever becomes of the leaves that it has left out.
+            // The replacement is done. If this fails, the places that it left out wait for a mark-and-sweep.
             let _ = self.retire_finalized(lane, way, kind).await;
         }
         Ok(true)

@@ -72,8 +72,8 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         Ok(Outcome::Page { records: records as u32, more: false })
     }
 
-    /// Whether a leaf's key has the bytes by which a path of `levels` nodes led to it, the last of them that of its
-    /// slot. The nodes' headers have the bytes in between.
+    /// Whether a leaf's key has the bytes of the slots that led to it: one slot in each of the `levels` nodes of the
+    /// path, the last of them the leaf's own. The nodes' headers have the bytes in between.
     fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
         let level = |i: usize| {
             let at = self.tree().scratch.path + i * PATH_BYTES;
@@ -91,11 +91,11 @@ pub(crate) trait Scan<'s>: Walk<'s> {
                 .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
     }
 
-    /// Puts what is wanted of the leaf images, to which a path of `levels` nodes led, onto the page. Returns whether
-    /// the upper bound was passed.
+    /// Copies the records of the leaf images that the scan wants onto the page. A path of `levels` nodes led to these
+    /// leaves. Returns whether the upper bound was passed.
     ///
-    /// A leaf's key never changes, so a leaf that is not of its path, or not above the one before, is damage. Left
-    /// alone, it would send the next page back to where this one began.
+    /// A leaf's key never changes, so a leaf that is not of its path, or not above the one before, is damage. Without
+    /// an error the next page would begin again where this one began.
     fn take(
         &self,
         lane: &Lane<'_>,

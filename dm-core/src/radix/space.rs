@@ -1,7 +1,8 @@
 //! Memory for nodes and leaves: granted chunks, carved in units of 16 bytes from their first byte on.
 //!
-//! What was carved and lost the race to be published is used first. What was published and is out of the tree is reused
-//! when no compute node has a pointer to it any more ([`super::pieces`]), and then before memory that was never used.
+//! Extents that were carved and then not published, because a CAS lost, are used first. The place of a node or leaf
+//! that has left the tree is reused when no compute node has a pointer to it any more ([`super::pieces`]), and then
+//! before memory that was never used.
 
 use super::pieces::{FreeExtents, Queue};
 use super::slot::{Place, UNIT_BYTES};
@@ -101,7 +102,7 @@ impl Drop for Room<'_, '_> {
 
 /// Free memory of one index on one compute node, shared by its lanes.
 pub struct Space<'s> {
-    /// That of use `u` on memory node `n`: `n * NodeClass::COUNT + u`.
+    /// That of allocation class `u` on memory node `n`: `n * NodeClass::COUNT + u`.
     arenas: &'s [Mutex<Arena>],
     /// One per memory node; none: nothing that was published is reused.
     free_lists: &'s [Mutex<FreeExtents<'s>>],
@@ -143,7 +144,7 @@ impl<'s> Space<'s> {
         self.share.collection()
     }
 
-    /// Gives up what it has in closed chunks.
+    /// Gives up the extents in closed chunks.
     pub fn give_up_closed(&self) {
         self.share.give_up_closed(|gone| {
             for (node, free_list) in (0..).map(NodeId).zip(self.free_lists) {
@@ -260,8 +261,9 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// Notes that what was published at `place` is out of the tree, which has copies of `copies_bytes` here. Returns
-    /// whether it will be reused when it has waited; otherwise it stays as it is until it is collected.
+    /// Takes back the place of a node or leaf that has left the tree, of which this compute node has copies of
+    /// `copies_bytes`. Returns whether the place will be reused when it has waited; otherwise it stays unused until it
+    /// is collected.
     pub fn retire(&self, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
         if planted(Mutant::ReusedAtOnce) {
             return self
@@ -286,9 +288,9 @@ impl<'s> Space<'s> {
         false
     }
 
-    /// Moves what has waited long enough to the free lists; returns how many extents that are. If a free list is full,
-    /// they stay in the limbo list as long as half of that is free. Past that they become spare extents, of which some
-    /// may be lost.
+    /// Moves extents that have waited long enough to the free lists; returns how many. If a free list is full, they
+    /// stay in the limbo list as long as half of that is free. Past that they become spare extents, of which some may
+    /// be lost.
     pub fn release(&self) -> u32 {
         let Some((waiting, epochs)) = self.waiting else { return 0 };
         let mut released = 0;

@@ -1,17 +1,17 @@
 //! Tombstones: deleted leaves are finalized, and then leave the tree.
 //!
-//! A delete leaves its leaf where it is, for the next insert of the key. So that its slot and its place can be reused,
-//! its tombstone is *finalized* first (`RadixLeaf::finalize`): under the leaf's lock, if it is still deleted, the leaf
-//! gets a state that is final. It leaves the tree when an insert comes to its slot, or when its node is replaced.
-//! [`tombstones`](crate::manual::tombstones) says when exactly, why no insert is lost, and why no redo record is
-//! replayed over the next leaf of the place.
+//! A delete puts a tombstone in its leaf and leaves the leaf in its slot, for the next insert of the key. Before
+//! another key may have the slot or the place, the tombstone is *finalized* (`RadixLeaf::finalize`): under the leaf's
+//! lock, if the leaf is still deleted, it gets a final state. A finalized leaf leaves the tree when an insert comes to
+//! its slot, or when its node is replaced. [`tombstones`](crate::manual::tombstones) says when exactly, why no insert
+//! is lost, and why no redo record is replayed over the next leaf of the place.
 //!
 //! **What looking costs.** A READ of eight bytes of each leaf tells which leaves of a full node are deleted. A small
-//! node below takes one READ of itself, and as many of eight bytes as it has slots. These are only sent if there is
-//! reason to: every delete, and every deleted leaf met, by this compute node pays for `LOOKS_PER_DELETED` of them.
-//! Where nothing is deleted, nothing is READ. A look into a node with room, on the way of an insert, is a round trip of
-//! its own, and counts as `LOOKS_PER_LITTER`. If it finds something, the replacement of a node of four slots follows,
-//! and another descent.
+//! node below takes one READ of itself, and as many of eight bytes as it has slots. These READs have a budget. Every
+//! delete by this compute node, and every deleted leaf that it meets, adds `LOOKS_PER_DELETED` READs to it. Where
+//! nothing is deleted, nothing is READ. An insert that looks into a node with room pays a round trip of its own, so
+//! each leaf costs `LOOKS_PER_LITTER` of the budget there. If the insert finds a deleted leaf, it replaces this node of
+//! four slots and descends again.
 
 use super::cursor::DescentCursor;
 use super::leaf::{Judged, LeafState, RadixLeaf};
@@ -26,19 +26,19 @@ use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// READs of leaves' states that a deleted leaf pays for.
+/// READs of leaves' states that a deleted leaf adds to the budget.
 const LOOKS_PER_DELETED: u32 = 16;
 
-/// At most so many are saved up: two of the largest nodes, with nothing but small ones below.
+/// The largest budget: READs for two of the largest nodes with only small nodes below.
 const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 
-/// The largest node below that is looked into.
+/// The largest type of node that is looked into below a full one.
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
 
-/// Price of a look at a leaf which is a round trip of its own, on the way of an insert: the budget for them is tighter.
+/// What a look at a leaf takes from the budget where the looks are a round trip of their own, on the way of an insert.
 const LOOKS_PER_LITTER: u32 = 4;
 
-/// Places that leave the tree with one node at once, at most: itself, and for each slot a small node with its leaves.
+/// Places that leave the tree with one replacement, at most: the node, and for each slot a small node with its leaves.
 pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
 
 /// Use of node images while a full node is replaced: image 0 has that node; no walk is under way.
@@ -57,7 +57,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     /// Takes `count` looks from the budget, if it has so many.
     fn may_look(&self, count: u32) -> bool {
         let looks = self.tree().looks.load(Relaxed);
-        // Two lanes that meet here may both look: this decides about cost only.
+        // Load and store are two steps, so two lanes may take the same part of the budget: that affects only the cost.
         count > 0 && looks >= count && {
             self.tree().looks.store(looks - count, Relaxed);
             true
@@ -71,8 +71,8 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             return Ok(false);
         }
         self.met_deleted();
-        // The key's next leaf can only have the slot of its present leaf: that is worth waiting for, and the holder of
-        // the lock may be dead.
+        // A new leaf of the same key can only have this slot, so the lane waits for the lock of the key's own leaf. The
+        // wait also finds out if the lock's holder is dead.
         self.finalize(lane, leaf, judged.ours).await
     }
 
@@ -89,7 +89,8 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         Slot(lane.port().with(|scratch| word(scratch, at)))
     }
 
-    /// READs the states of the leaves of node image `image` into node image `states`, which has no node then.
+    /// READs the states of the leaves of node image `image` into the scratch of node image `states`, which has no node
+    /// then.
     async fn read_states(&self, lane: &Lane<'_>, kind: NodeType, image: usize, states: usize) -> Result<(), OpError> {
         let (port, at) = (lane.port(), self.tree().scratch.node(states));
         let mut pushed = 0;
@@ -133,9 +134,10 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         Ok(deleted > 0)
     }
 
-    /// Finalizes leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows to look
-    /// for deleted ones. Afterwards the slots that the next node need not have are empty in the image, or lead to the
-    /// leaf that is left. The words that they had are in the image of states, where all others are 0.
+    /// Finalizes deleted leaves of the frozen node in node image 0, and of small nodes below it, if the budget allows
+    /// to look for them. Afterwards the image has the slots of the new node: a slot whose leaf or small node is left
+    /// out is empty, or leads to the one leaf that is left of the small node. The former words of these slots are in
+    /// the image of states, where all other words are 0.
     async fn finalize_some(&self, lane: &Lane<'_>, kind: NodeType) -> Result<(), Interrupt> {
         let (mut leaves, mut below) = (0, 0);
         for number in 0..kind.slots() {
@@ -178,7 +180,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     }
 
     /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
-    /// Returns what is left of it: nothing, or a leaf; `None`: it has to stay.
+    /// Returns what is left of it: an empty slot word, or a leaf's. `None`: the node has to stay.
     async fn finalize_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, Interrupt> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
@@ -187,7 +189,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
                 let slot = self.slot_in(lane, BELOW, number);
                 stay += match self.leaf_in(lane, BELOW, number) {
                     Some(_) => u32::from(!deleted(number)),
-                    // One node counts as two leaves: only a leaf can take the node's place.
+                    // A node counts as two leaves, and so this node stays: only a leaf can take its slot.
                     None if !slot.is_empty() => 2,
                     None => 0,
                 };
@@ -206,7 +208,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             return Ok(None);
         }
         self.tree().freeze(lane, node, kind, BELOW).await?;
-        // Leaves that were inserted meanwhile have no states here.
+        // The states of leaves that were inserted before the last slot was frozen are not known yet.
         self.read_states(lane, kind, BELOW, STATES_BELOW).await?;
         if stay(&|number| self.seems_deleted(lane, STATES_BELOW, number)) > 1 {
             return Ok(None);
@@ -242,7 +244,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         Ok(())
     }
 
-    /// How many places [`Tombstones::retire_finalized`] may find, at most.
+    /// How many places [`Tombstones::retire_finalized`] retires, at most.
     fn count_finalized(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
         let at = self.tree().scratch.node(STATES);
         let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
@@ -254,7 +256,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         pieces.sum()
     }
 
-    /// Puts what [`Tombstones::finalize_some`] has left out into the limbo list.
+    /// Puts the places of leaves and nodes that [`Tombstones::finalize_some`] has left out into the limbo list.
     async fn retire_finalized(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
         for number in 0..kind.slots() {
             let at = self.tree().scratch.node(STATES) + 8 * number;
@@ -267,7 +269,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
                 Ok(Child::Node(below, node)) => {
                     lane.mark(Mark::NodeLeftOut);
                     let left = self.leaf_in(lane, 0, number);
-                    // It is frozen, and its place is not reused yet.
+                    // The node below is frozen and its place is not reused yet, so its slots are as they were.
                     self.read_below(lane, below, node).await?;
                     for number in 0..below.slots() {
                         let leaf = self.leaf_in(lane, BELOW, number);

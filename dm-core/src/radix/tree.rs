@@ -1,4 +1,5 @@
-//! The part of a radix tree that does not depend on its leaves: one on a compute node, used by all its lanes at once.
+//! The part of a radix tree that does not depend on its leaves. A compute node has one for each index, and all its
+//! lanes use it at once.
 
 use super::cache::NodeCache;
 use super::slot::{COVERS_MAX, NODE_BYTES_MAX, Place, Slot};
@@ -19,19 +20,20 @@ use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 
-/// Bytes of a key at most.
+/// The longest key, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = 64;
 
-/// Nodes that a leaf split makes at most: keys of 64 bytes that differ in the last.
+/// Nodes that a leaf split makes at most: those of two keys of 64 bytes that differ in the last byte only.
 pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
 
-/// Images of nodes that a lane keeps while it walks. Deeper ones take the places of those above, which are READ again.
+/// Node images that a lane keeps while it walks. The image of a deeper node overwrites that of a node above, which is
+/// READ again later.
 pub const NODE_IMAGES: usize = 4;
 
 /// Leaves READ at once, at most: requests that a submit can carry.
 pub const LEAVES_AT_ONCE_MAX: usize = 16;
 
-/// Bytes of a level of a walk's path.
+/// Scratch bytes for one level of a walk's path.
 pub const PATH_BYTES: usize = 16;
 
 /// Scratch ranges of a lane, besides the operation's own.
@@ -73,14 +75,17 @@ impl Scratch {
     }
 }
 
-/// The tree that an operation works on.
+/// Which tree an operation works on, and how: the index's own, or the one that a bulk load builds under a root slot of
+/// its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     /// Where its root slot is.
     pub root: Place,
-    /// Copies of its nodes are kept.
+    /// Copies of its nodes are kept, and places that leave it wait in the limbo list. `false`: no other compute node
+    /// knows of it yet, as during a bulk load.
     pub copies: bool,
-    /// An operation that finds no memory may be sent back, with nothing changed, to wait until others give back some.
+    /// If memory is short, the operation may end its attempt, with nothing changed, and wait until the limbo list gives
+    /// places back.
     pub patient: bool,
 }
 
@@ -100,7 +105,8 @@ pub(crate) struct Tree<'s> {
     pub root: Place,
     /// What the fabric offers.
     pub capabilities: Capabilities,
-    /// A CAS of a slot follows the WRITEs of what is new in their chain, if all are on one memory node. Off: it waits for them.
+    /// The CAS of a slot is posted in the chain of the WRITEs that it publishes, if all are on one memory node. Off: it
+    /// is posted when they have completed.
     pub combine: bool,
     /// Memory for nodes and leaves.
     pub space: Space<'s>,
@@ -115,7 +121,7 @@ pub(crate) struct Tree<'s> {
 }
 
 impl<'s> Tree<'s> {
-    /// The way into the index.
+    /// The index's own tree.
     pub(crate) const fn way(&self) -> Way {
         Way { root: self.root, copies: true, patient: false }
     }
@@ -132,9 +138,9 @@ impl<'s> Tree<'s> {
         self.epochs.map_or(0, |part| part.epoch(lane))
     }
 
-    /// Carves `bytes`, on `near` if that has room, with a chunk granted where no memory node has. After
-    /// [`Interrupt::NoMemory`] the operation waits and begins again, as long as there is something to wait for:
-    /// `Smart::await_memory`. `patient`: see [`Way`].
+    /// Allocates `bytes`: from what is free on `near`, then from a new chunk, then from what is free on any memory
+    /// node. After [`Interrupt::NoMemory`] the operation waits and begins again, as long as there is something to wait
+    /// for (`Smart::await_memory`). `patient`: see [`Way`].
     pub(crate) async fn carve(
         &self,
         lane: &Lane<'_>,
@@ -150,16 +156,16 @@ impl<'s> Tree<'s> {
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
             return Ok(place);
         }
-        // Memory that is overwritten again and again should be reused, and is waited for where the pool is short of it.
-        // Otherwise every turn of the epochs would cost a chunk.
+        // Where records are inserted and deleted all the time, places should be reused, not chunks granted: otherwise
+        // every epoch advance would cost a chunk. So where the pool is short, the operation waits for them.
         if self.space.is_crowded(what, self.cache.used_bytes()) {
             if patient && self.space.is_worth_waiting(what) {
                 return Err(Interrupt::NoMemory);
             }
             self.space.ask_back();
         }
-        // One lane of the compute node asks, the others wait for what it gets; not for long, as its future may be
-        // dropped.
+        // One lane of the compute node asks for a chunk, and the others wait for that chunk. They do not wait for long,
+        // since the asking lane's future may be dropped.
         for _ in 0..ASKS_AWAITED {
             if self.space.begins_to_ask(what, near) {
                 break;
@@ -200,7 +206,8 @@ impl<'s> Tree<'s> {
         self.space.room_for(count).map(Some).ok_or(Interrupt::NoMemory)
     }
 
-    /// Notes that what was published at `place` is out of the tree.
+    /// Takes back the place of a node or leaf that has left the tree. It waits in the limbo list, or is free at once if
+    /// only this compute node knew of the tree.
     pub(crate) fn retire(&self, lane: &Lane<'_>, way: &Way, what: NodeClass, place: Place, bytes: usize) {
         if !way.copies {
             // Of a tree that only this compute node knows.
@@ -211,7 +218,7 @@ impl<'s> Tree<'s> {
     }
 
     /// CAS of the slot at `place` from `from` to `to`, behind the WRITEs that are pushed: in their chain if all of them
-    /// are on its memory node (`here`), otherwise when they are done. Returns what it found.
+    /// are on its memory node (`here`), otherwise when they have completed. Returns the word that the CAS found.
     pub(crate) async fn publish(
         &self,
         lane: &Lane<'_>,
@@ -246,8 +253,8 @@ pub(crate) fn published(error: VerbError) -> OpError {
     OpError { effect: if error.effect_unknown() { Effect::Unknown } else { Effect::None }, cause: error.into() }
 }
 
-/// How often a lane looks whether the lane that asks for a chunk has got it, and the pause in between, in ns: some
-/// round trips.
+/// How often a lane looks for the chunk that another lane has asked for, and the pause in between, in ns: some round
+/// trips.
 const ASKS_AWAITED: u32 = 16;
 const ASK_PAUSE_NS: u64 = 1_000;
 

@@ -1,5 +1,5 @@
-//! The steps of walks in key order: scans ([`super::scan`]), the walk that checks every invariant ([`super::check`]), and
-//! the walk that marks what is reachable ([`super::mark`]).
+//! The steps of walks in key order: scans ([`super::scan`]), the walk that checks every invariant ([`super::check`]),
+//! and the walk that marks what is reachable ([`super::mark`]).
 //!
 //! A walk keeps its path in the scratch, 16 bytes a level: the slot that leads to the node, the first byte still to be
 //! visited there, and where the node begins. Four node images are kept. A node whose image was overwritten by a deeper
@@ -15,7 +15,7 @@ use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::verbs::{Label, Request};
 
-/// An error message of more than one of these walks.
+/// Error messages that several walks have in common.
 pub(super) const MORE_NODES: &str = "more nodes than the pool has room for";
 pub(super) const ANOTHER_PREFIX: &str = "a leaf of another prefix";
 pub(super) const NOT_ASCENDING: &str = "a key that does not ascend";
@@ -31,7 +31,7 @@ const TORN_PAUSE_NS: u64 = 5_000;
 pub(crate) struct Path {
     /// Nodes entered and not left.
     pub levels: usize,
-    /// Whose image each node image is, by level plus one.
+    /// The level, plus one, whose node each node image has; 0: none.
     pub images: [u8; NODE_IMAGES],
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Level {
     pub next: u16,
     /// Where the node begins.
     pub begin: u8,
-    /// All keys below begin as the lower bound does up to the node's position.
+    /// In front of the node's position, all keys below have the bytes of the lower bound.
     pub tight: bool,
 }
 
@@ -66,15 +66,15 @@ pub(crate) struct Children {
     pub leaves: [Slot; LEAVES_AT_ONCE_MAX],
     /// How many.
     pub count: usize,
-    /// Where children begin.
+    /// The position of the key at which the children begin.
     pub depth: u8,
     /// The node.
     pub node: Option<(Slot, NodeType, Place)>,
-    /// The first byte behind them.
+    /// The first byte behind them; 256: none.
     pub next: u16,
 }
 
-/// Positions of ones, in ascending order.
+/// The positions of the ones in a word, in ascending order.
 struct Bits(u64);
 
 impl Iterator for Bits {
@@ -119,7 +119,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         Ok(())
     }
 
-    /// Looks at the image of node `level` of the path.
+    /// Checks the image of node `level` of the path, and passes it to `look`.
     fn at_node<R>(
         &self,
         lane: &Lane<'_>,
@@ -194,8 +194,8 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         Ok(children)
     }
 
-    /// Pushes READs of leaves into the leaf images. Images are as far apart as places. Leaves that lie one behind the
-    /// other, as leaves do that were inserted one after the other, take one READ.
+    /// Pushes READs of leaves into the leaf images. Leaf images are as far apart as places of leaves. So one READ
+    /// brings all leaves whose places follow each other, as they do where leaves were inserted one after the other.
     fn push_leaves(&self, lane: &Lane<'_>, children: &Children) {
         let mut run: Option<(Place, Request)> = None;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
@@ -254,7 +254,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         })
     }
 
-    /// Nodes the pool has room for: a walk that enters more goes round in damage.
+    /// How many nodes the pool has room for. A walk that enters more nodes goes in circles, so the pool is damaged.
     fn nodes_max(&self) -> u64 {
         let pool_bytes: u64 = self.tree().geometry.iter().map(|node| node.region_bytes).sum();
         pool_bytes / NodeType::SMALLEST.bytes() as u64
@@ -264,7 +264,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         lane.port().with(|scratch| scratch.get(self.plan().key.clone())?.get(at).copied())
     }
 
-    /// READs a node and makes it the path's last, unless all that is below it is under the lower bound.
+    /// READs a node and makes it the path's last, unless all keys below it are less than the lower bound.
     async fn enter(&self, lane: &Lane<'_>, path: &mut Path, to: Slot, begin: u8, tight: bool) -> Result<(), OpError> {
         let level = path.levels;
         if level >= self.plan().key_bytes {
@@ -301,7 +301,8 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         Ok(())
     }
 
-    /// Moves the lower bound to where the next operation begins: below node `level`, if that was entered.
+    /// If node `level` was entered, writes its prefix into the lower bound, from byte `begin` on. The next operation of
+    /// the walk begins below that node.
     fn raise_to_node(&self, lane: &Lane<'_>, path: &Path, level: usize, begin: usize) -> Result<(), OpError> {
         if path.levels <= level {
             return Ok(());
@@ -316,7 +317,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         Ok(())
     }
 
-    /// Sets bytes of the lower bound from `at` on; and all behind them to 0, if this is the `end`.
+    /// Sets bytes of the lower bound from `at` on. If this is the `end` of it, sets all bytes behind them to 0.
     fn raise_bound(&self, lane: &Lane<'_>, at: usize, bytes: &[u8], end: bool) {
         lane.port().with(|scratch| {
             let key = scratch.get_mut(self.plan().key.clone()).unwrap_or_default();

@@ -34,8 +34,9 @@
 //!
 //! # Limits
 //!
-//! - A survivor whose redo slots are smaller than the dead's redo record cannot repair it, and says so
-//!   ([`crate::operation::Cause::Corrupt`]). Compute nodes of a pool should open their slots for its largest nodes.
+//! - A survivor whose redo slots are smaller than the dead compute node's redo record cannot copy and replay it, and
+//!   says so ([`crate::operation::Cause::Corrupt`]). Compute nodes of a pool should open their slots for its largest
+//!   nodes.
 //! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.
 
 pub(crate) mod sweep;

@@ -1,11 +1,13 @@
-//! After a death: every lock that names the dead row is recovered, the row's redo chunks come back, the row is free.
+//! After a death a sweep recovers every lock that names the dead row, gives back the row's redo chunks, and frees the
+//! row.
 //!
-//! Safe while the pool is in use, and by several compute nodes at once: a lock is recovered as a waiter would recover it, a
-//! chunk changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row. So one walk finds them all: over
-//! the lock tables, and over every place in every chunk for leaves of the index, if locks lie in leaves. A walk over the
-//! leaves that the index leads to would not do: an old pointer is all it takes to have locked a place that is not in use.
+//! Safe while the pool is in use, and by several compute nodes at once: a lock is recovered as a waiter would recover
+//! it, a chunk changes hands by CAS, the row is freed by CAS. No lock can come to name a DEAD row. So one walk finds
+//! them all: over the lock tables, and over every place in every chunk for leaves of the index, if locks lie in leaves.
+//! A walk over the leaves that the index leads to is not enough: a lane with an old pointer may have locked a place
+//! that is not in use.
 //!
-//! Chunks for nodes stay granted to the dead row until a living compute node collects the orphans in them: see
+//! Chunks for nodes stay granted to the dead row until a live compute node collects the orphans in them: see
 //! [`crate::memory`].
 
 use super::Swept;
@@ -73,11 +75,11 @@ pub(crate) trait Sweep {
         Ok(0)
     }
 
-    /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or does not respond for the lease that this waits;
-    /// one that lives is left alone. The lane must not be in an operation.
+    /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or does not respond for the lease that
+    /// this waits; one that lives is left alone. The lane must not be in an operation.
     ///
-    /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per chunk of every memory
-    /// node, and what each lock takes.
+    /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per chunk of every
+    /// memory node, and what each lock takes.
     async fn sweep_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         let Some(site) = self.site() else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
@@ -138,8 +140,8 @@ pub(crate) trait Sweep {
         Ok(swept)
     }
 
-    /// Whether locks of another index, which this sweep does not find, may name the row. A compute node has one index open, and its
-    /// redo chunks say which.
+    /// Whether locks of another index, which this sweep does not find, may name the row. A compute node has one index
+    /// open, and its redo chunks say which.
     async fn is_for_others(&self, lane: &Lane<'_>, site: Site<'_>, (row, word): Dead) -> Result<bool, OpError> {
         let others = self.others(lane).await?;
         if others == 0 {
@@ -179,8 +181,8 @@ pub(crate) trait Sweep {
         Ok(())
     }
 
-    /// One pass over all places for leaves. One request brings the words of as many places as its share of the scratch has
-    /// room for, at least one.
+    /// One pass over all places for leaves. One request brings the words of as many places as its share of the scratch
+    /// has room for, at least one.
     async fn sweep_leaves(&self, lane: &Lane<'_>, site: Site<'_>, dead: Dead, pass: &mut Pass) -> Result<(), OpError> {
         let Some((locks, place_bytes)) = self.leaves() else { return Ok(()) };
         if place_bytes == 0 || planted(Mutant::LeavesUnswept) {
@@ -238,7 +240,8 @@ pub(crate) trait Sweep {
         for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
             for chunk in 0..geometry.chunk_count {
                 let Some(grant) = site.read_grant(lane, node, geometry, chunk).await? else { continue };
-                // Another compute node may have freed the row meanwhile, and a later incarnation may have chunks already.
+                // Another compute node may have freed the row meanwhile, and a later incarnation may have chunks
+                // already.
                 if grant.row != row || u32::from(grant.incarnation) > word.incarnation() {
                     continue;
                 }
@@ -246,7 +249,8 @@ pub(crate) trait Sweep {
                 if kind == ChunkKind::Redo {
                     swept.chunks_freed += u32::from(chunks::set_used(lane, node, geometry, chunk, &grant).await?);
                 } else if index == self.number() {
-                    // Not even one without a node is free: the dead may have written the end of a node, and not its first line.
+                    // Not even a chunk without a node is free: the dead compute node may have written the end of a
+                    // node, and not its first line.
                     swept.chunks_kept += 1;
                     swept.unwritten_bytes += self.unwritten_bytes(lane, (node, geometry, chunk), kind).await?;
                 }

@@ -47,8 +47,8 @@ pub(crate) trait Recoverable: Locks {
     fn site(&self) -> Option<Site<'_>>;
 
     /// Looks after the holder of a lock that did not respond, for an operation that ended because of it and begins anew
-    /// afterwards. Called where the lane holds no lock and has changed nothing, at the very outside: so the future of an attempt
-    /// need not have room for a recovery.
+    /// afterwards. Called where the lane holds no lock and has changed nothing, at the very outside: so the future of
+    /// an attempt need not have room for a recovery.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
         let lock = lock_record.lock;
@@ -66,8 +66,8 @@ pub(crate) trait Recoverable: Locks {
         looked
     }
 
-    /// Looks at the row of a lock's holder. If the holder is dead, or has missed its lease, fences it and recovers the lock:
-    /// the lock is free afterwards, or another lane holds it.
+    /// Looks at the row of a lock's holder. If the holder is dead, or has missed its lease, fences it and recovers the
+    /// lock: the lock is free afterwards, or another lane holds it.
     ///
     /// The lane has the local entry of the lock and no remote word of it.
     async fn look_at_holder(&self, lane: &Lane<'_>, site: Site<'_>, lock_record: LockRecord) -> Result<(), OpError> {
@@ -79,8 +79,9 @@ pub(crate) trait Recoverable: Locks {
             lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }
-        // The operation may have had this lock since it watched the holder, or waited for another lock. Then that holder may
-        // be alive and idle, with a heartbeat that does not move: it must not be fenced for a lock that it does not hold.
+        // The operation may have had this lock since it watched the holder, or waited for another lock. Then that
+        // holder may be alive and idle, with a heartbeat that does not move: it must not be fenced for a lock that it
+        // does not hold.
         let (node, offset, space) = self.word_place(lock_record.lock, lock_record.protects);
         let at = site.room.start;
         lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
@@ -115,14 +116,14 @@ pub(crate) trait Recoverable: Locks {
         Ok(())
     }
 
-    /// Ends an acquisition of a dead compute node: completes its last WRITE, and replaces the lock word `dead`. Several compute
-    /// nodes may do this at once; each may die anywhere in it.
+    /// Ends an acquisition of a dead compute node: completes its last WRITE, and replaces the lock word `dead`. Several
+    /// compute nodes may do this at once; each may die anywhere in it.
     ///
     /// `lock_record` is the lane's own, in stage `Queued`, and is in that stage again afterwards.
     ///
-    /// Where a lock lies in a node, its free word comes from a READ of the node, at a time when only this lane can be writing
-    /// the node: after the replay; or, if nothing is torn, while the word is the dead's, whose WRITEs have all landed or never
-    /// will. (Then another repairer may be faster, and the CAS loses.)
+    /// Where a lock lies in a node, its free word comes from a READ of the node, at a time when only this lane can be
+    /// writing the node. That is after the replay. If nothing is torn, it is while the word is still the dead holder's,
+    /// whose WRITEs have all landed or never will. (Then another repairer may be faster, and the CAS loses.)
     async fn recover(
         &self,
         lane: &Lane<'_>,
@@ -145,7 +146,8 @@ pub(crate) trait Recoverable: Locks {
         }
         let found = if planted(Mutant::TakeoverWithoutReplay) { None } else { found };
         let Some(found) = found else {
-            // Nothing of it is torn. Who loses finds the word gone, which is what was wanted.
+            // Nothing of it is torn. A lane whose CAS loses finds that the dead word was replaced, which is what it
+            // wanted.
             let free = self.free_word(lane, lock_record.protects).await?;
             let takeover = self.word_request(Label::Takeover, place, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {

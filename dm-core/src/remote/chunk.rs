@@ -20,11 +20,11 @@ pub const REQUESTS_MAX: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkState {
-    /// Nobody's, and never used: its bytes are zero.
+    /// Granted to no compute node, and never used: its bytes are zero.
     Free = 0,
     /// Granted to the compute node that the entry names.
     Granted = 1,
-    /// Nobody's, but nodes were in it.
+    /// Granted to no compute node, but nodes were in it.
     Used = 2,
 }
 
@@ -155,7 +155,7 @@ impl Grant {
 }
 
 impl ChunkWord {
-    /// Nobody's, and never used.
+    /// Granted to no compute node, and never used.
     pub const FREE: Self = Self(0);
 
     /// The fields, for the goldens.

@@ -58,7 +58,7 @@ const_assert!(core::mem::offset_of!(Row, lease_us).is_multiple_of(8));
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RowState {
-    /// Nobody's; a compute node may take it.
+    /// No compute node has it; one may take it.
     Free = 0,
     /// In the pool, as far as heartbeats show.
     Live = 1,

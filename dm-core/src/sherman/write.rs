@@ -1,6 +1,6 @@
 //! Insert, update, upsert, `update_if`, delete and `delete_if`: one procedure, as in the paper.
 //!
-//! Steps: route; take nodes from the shelves (if it may split); lock; READ leaf; decide; WRITE entry + unlock.
+//! Steps: route; take nodes from the free lists (if it may split); lock; READ leaf; decide; WRITE entry + unlock.
 //!
 //! The linearization point is the WRITE of the entry (or, of a split, of the old node): before it no reader can see the
 //! change, after it every READ posted later does. An operation that changes nothing linearizes at its READ under the

@@ -1,8 +1,8 @@
 //! Mark-and-sweep of leaves and nodes ([`crate::memory::collect`]).
 //!
-//! The walk goes through the tree in the order of keys, as a scan does (`radix::mark`), and notes every slot word it sees:
-//! leaves need not be READ. It is many operations, each of which begins at the root slot and goes down to where the
-//! last one stopped. [`smart_scans`](crate::manual::smart_scans) says why it meets everything that is reachable
+//! The walk goes through the tree in the order of keys, as a scan does (`radix::mark`), and notes every slot word it
+//! sees: leaves need not be READ. It is many operations, each of which begins at the root slot and goes down to where
+//! the last one stopped. [`smart_scans`](crate::manual::smart_scans) says why it meets everything that is reachable
 //! throughout.
 
 use super::Smart;

@@ -79,14 +79,14 @@ impl Recoverable for Smart<'_> {
 }
 
 impl Smart<'_> {
-    /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The answer
-    /// says whether it was READ: not if the lock was handed over.
+    /// Acquires the lock of `leaf`, waiting for it, and READs the leaf into image 0 in the chain of every CAS. The
+    /// answer says whether it was READ: not if the lock was handed over.
     pub(super) async fn lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<(Held, bool), Interrupt> {
         self.acquire(lane, leaf.address(), Some(())).await
     }
 
-    /// Acquires the lock of `leaf` if nobody has it, by a CAS of its own, and READs the leaf into image 0 in the chain of that. A lock
-    /// that is handed over would not do: its word may have a redo record of an earlier WRITE.
+    /// Acquires the lock of `leaf` if nobody has it, by a CAS of its own, and READs the leaf into image 0 in the chain
+    /// of that. A lock that is handed over would not do: its word may have a redo record of an earlier WRITE.
     pub(super) async fn try_lock_leaf(&self, lane: &Lane<'_>, leaf: Place) -> Result<Option<Held>, OpError> {
         self.try_acquire(lane, leaf.address(), Some(())).await
     }

@@ -417,12 +417,13 @@ impl<'s> Run<'s> for Smart<'s> {
         Recoverable::look_after(self, lane, lock_record).await
     }
 
-    /// While an operation waits for memory, it follows no pointers and holds no lock. So it gives its pin up: the pin would hold
-    /// up the very epoch that it waits for. That epoch passes when all other operations have ended; a compute node that does
-    /// not respond is fenced meanwhile.
+    /// While an operation waits for memory, it follows no pointers and holds no lock. So it gives up its pin: the pin
+    /// would hold up the very epoch that the operation waits for. That epoch passes when all other operations have
+    /// ended; a compute node that does not respond is fenced meanwhile.
     ///
-    /// The first waits are for memory that comes back sooner than a chunk would be worth. If that takes longer than
-    /// [`PATIENCE_NS`], or other lanes took what came back, a chunk is granted if the pool has one.
+    /// At first the operation waits for places that leave the limbo list soon: they are reused before another chunk is
+    /// granted. If that takes longer than [`PATIENCE_NS`], or other lanes took these places, a chunk is granted if the
+    /// pool has one.
     async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<(), OpError> {
         let full = Interrupt::NoMemory.into_error();
         let (Some(part), Some(asked)) = (self.tree.epochs, self.tree.space.is_short()) else { return Err(full) };

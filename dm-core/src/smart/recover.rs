@@ -1,16 +1,17 @@
 //! WRITEs under the lock of a leaf, and what [`crate::recovery`] needs to know of SMART.
 //!
 //! Only leaves need recovery. Whatever else a dead compute node leaves is whole: a slot has changed or it has not; no
-//! operation reaches a node or a leaf that no slot leads to; and an operation that needs a node which the dead had begun to
-//! freeze replaces it ([`crate::radix`]).
+//! operation reaches a node or a leaf that no slot leads to; and an operation that needs a node which the dead compute
+//! node had begun to freeze replaces it ([`crate::radix`]).
 //!
-//! **What a crash leaves in a leaf.** Its lock; and amid the WRITE of seal and value a mixture of two WRITEs, even of parts of
-//! a line. No seal fits a mixture, so readers detect it. They ask for the lock, take it over, and replay the redo record that
-//! went ahead of the WRITE. A WRITE that lands all or nothing has no redo record.
+//! **What a crash leaves in a leaf.** Its lock word; and, if the crash came during the WRITE of seal and value, a
+//! mixture of two WRITEs, even of parts of a line. No seal fits a mixture, so readers detect it. They ask for the lock,
+//! take it over, and replay the redo record that went ahead of the WRITE. A WRITE that lands all or nothing has no redo
+//! record.
 //!
-//! **Sweeping.** Leaves lie one behind the other from the first byte of their chunks on. So a walk over the places in all
-//! chunks for leaves finds every lock word, also of leaves that no slot leads to. Where no leaf was ever written, bytes are
-//! zero.
+//! **Sweeping.** Leaves lie one behind the other from the first byte of their chunks on. So a walk over the places in
+//! all chunks for leaves finds every lock word, also of leaves that no slot leads to. Where no leaf was ever written,
+//! bytes are zero.
 
 use super::Smart;
 use crate::index::catalog;
@@ -27,8 +28,8 @@ use crate::remote::catalog::IndexNumber;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Smart<'_> {
-    /// Pushes the WRITE of the first `bytes` of leaf image 0 to the leaf that is held, behind a redo record if it may land in
-    /// part.
+    /// Pushes the WRITE of the first `bytes` of leaf image 0 to the leaf that is held, behind a redo record if it may
+    /// land in part.
     pub(super) fn push_in_place(&self, lane: &Lane<'_>, held: &Held, bytes: usize) -> Result<(), OpError> {
         let port = lane.port();
         let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.tree.scratch.leaf(0));

@@ -52,9 +52,9 @@ impl Smart<'_> {
         Ok(judged?)
     }
 
-    /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody else
-    /// writes it now. The last writer's WRITE took effect before its unlock; if it is torn all the same, that WRITE was
-    /// cut short.
+    /// READs a leaf that this lane has locked into leaf image 0, unless it was `read` behind the lock's CAS. Nobody
+    /// else writes it now. The last writer's WRITE took effect before its unlock; if it is torn all the same, that
+    /// WRITE was cut short.
     pub(super) async fn read_locked(&self, lane: &Lane<'_>, held: &Held, read: bool) -> Result<Judged, OpError> {
         let mut read = read;
         for _ in 0..TORN_LOCKED_MAX {

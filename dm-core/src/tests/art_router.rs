@@ -10,12 +10,12 @@
 //!   leaves have fences and no links: `learn` would have to be able to answer that the descent begins again.
 //! - **Copies and epochs.** [`Router::forget`] and [`Router::forget_root`] have no lane, and copies of a radix tree are
 //!   changed under the operation's epoch. The cursor keeps it here; the root copy cannot be dropped alone.
-//! - **Floor lookup.** [`NodeCache::follow`](crate::radix::cache::NodeCache::follow) follows equal bytes only. In a node
-//!   whose position is the last it has to take the greatest slot that is not above the byte.
+//! - **Floor lookup.** [`NodeCache::follow`](crate::radix::cache::NodeCache::follow) follows equal bytes only. In a
+//!   node whose position is the last it has to take the greatest slot that is not above the byte.
 //! - **Scans.** A copy of a node hands out one slot, so no leaves are known ahead.
-//! - **The shared part.** `Leaves::tree` is a [`crate::btree::Tree`], which has the inner nodes in it: their shape, root
-//!   copy and index cache would move into a part that only their router has. Bulk loads and the walk build and check
-//!   inner nodes, and would be methods of a router, too.
+//! - **The shared part.** `Leaves::tree` is a [`crate::btree::Tree`], which has the inner nodes in it: their shape,
+//!   root copy and index cache would move into a part that only their router has. Bulk loads and the walk build and
+//!   check inner nodes, and would be methods of a router, too.
 
 #![expect(dead_code, reason = "compiled, never run")]
 

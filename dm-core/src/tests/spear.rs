@@ -8,20 +8,21 @@
 //! ```
 //!
 //! A compute node adds its seat to enter and subtracts it to leave. The published word counts holders; a count does not
-//! say who died. With seats a takeover removes the dead row's seat alone.
+//! say which holder died. With seats a takeover removes the dead row's seat alone.
 //!
 //! [`Locks`] carries it as far as a lane is concerned that finds nobody in its way: FAA, judgement of the word before
 //! it, back-out, release. What does not fit:
 //!
 //! - **Waiting for those inside.** An exclusive lane keeps its seat and waits until shared ones have left.
-//!   [`Locks::judge_lock`] knows won and lost only; it needs a third answer, after which the word is READ again. Here an
-//!   exclusive lane that meets shared ones backs out and tries again, and may starve.
+//!   [`Locks::judge_lock`] knows won and lost only; it needs a third answer, after which the word is READ again. Here
+//!   an exclusive lane that meets shared ones backs out and tries again, and may starve.
 //! - **Lanes that share a seat.** The local queues ([`LockTable`]) let one lane of a compute node in. Shared lanes need
 //!   a count in the local entry: the first adds the seat, the last subtracts it.
 //! - **Settling.** `settle_lock` compares the whole word with the lane's own. It needs a method that finds the lane's
 //!   part in a word.
-//! - **Holders.** [`Locks::watch_holder`] and [`crate::recovery`] read the holder's row and sequence from the word. Seats
-//!   name several rows and no sequence: the watch needs a list of rows, and progress has to be seen in the rows' heartbeats.
+//! - **Holders.** [`Locks::watch_holder`] and [`crate::recovery`] read the holder's row and sequence from the word.
+//!   Seats name several rows and no sequence: the watch needs a list of rows, and progress has to be seen in the rows'
+//!   heartbeats.
 //! - **Rows.** Seats of 32 rows fit a word.
 
 #![expect(dead_code, reason = "compiled, never run")]

@@ -5,9 +5,10 @@
 //! which there is no copy. That slot's place, its word as copied, and where its child begins are the result.
 //!
 //! **What a copy may be.** Old, in its slots; a header never changes. So a result is a slot of the key's own path that
-//! once had this word, and whoever follows it checks ([`crate::smart`]). Nothing that a lookup *does not* find in a
-//! copy is ever an answer. Copies older than the operation that asks count as absent. The rules for epochs, positions,
-//! readers and writers, and why a reader never sees a mixture, are in [`node_copies`](crate::manual::node_copies).
+//! once had this word. A descent that follows it checks it ([`crate::smart`]). Nothing that a lookup *does not* find in
+//! a copy is ever an answer. Copies older than the operation that asks count as absent. The rules for epochs,
+//! positions, readers and writers, and why a reader never sees a mixture, are in
+//! [`node_copies`](crate::manual::node_copies).
 //!
 //! # Storage
 //!
