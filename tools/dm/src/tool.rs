@@ -1,4 +1,4 @@
-//! What the commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
+//! What commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
 
 use crate::failure::Failure;
 use crate::keys;
@@ -39,7 +39,7 @@ pub(crate) struct PoolArguments {
 impl PoolArguments {
     /// Connects.
     pub(crate) fn connect(&self) -> Result<Memory, Failure> {
-        // What makes no sense is told first.
+        // Errors of the command line are reported first.
         self.lease.terms()?;
         Memory::connect(self.fabric, &self.pool, &self.rdma)
     }
@@ -112,7 +112,7 @@ impl Tool<'_, '_, '_, '_> {
         result
     }
 
-    /// Walks the index, which checks it, and says what is in it. What has no root must not have lost one.
+    /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
     pub(crate) fn census(&mut self) -> Result<Census, Failure> {
         let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(Failure::run)?;
         if census.levels == 0 {
@@ -124,7 +124,7 @@ impl Tool<'_, '_, '_, '_> {
         Ok(census)
     }
 
-    /// Puts a key and, for writes, a value into the scratch. `Err` says what has a length it cannot have.
+    /// Puts a key and, for writes, a value into the scratch. `Err` names what has a length that is not allowed.
     pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         let plan = self.index.plan();
         let wrong = |what: &str, bytes: usize, most: usize| {
@@ -161,7 +161,7 @@ impl Tool<'_, '_, '_, '_> {
         if self.index.plan().has_lengths() { show_item(bytes) } else { show(bytes) }
     }
 
-    /// Goes on behind the last of the first `records` records of the page.
+    /// Moves the cursor behind the last of the first `records` records of the page.
     pub(crate) fn go_on(&self, records: usize) {
         let plan = self.index.plan();
         self.lane.port().with(|scratch| {
