@@ -259,7 +259,7 @@ fn main() {
             for round in 0..rounds {
                 let mut next = state;
                 for turn in 0..crews.len() {
-                    // Whoever comes first in one round comes last in another.
+                    // The order changes from round to round, so that no index is always the first.
                     let who = (turn + round) % crews.len();
                     let (to, from) = &crews[who];
                     to.send((case, count, state)).expect("an index that is there");
@@ -341,7 +341,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     .expect("an index");
 }
 
-/// Loads an index and runs rounds on it until nobody asks for more.
+/// Loads an index and runs rounds on it until no more are asked for.
 fn drive<I: Index + Sync>(
     asked: &Asked,
     kind: IndexKind,

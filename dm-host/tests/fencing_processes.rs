@@ -208,7 +208,7 @@ fn point(
     loop {
         match block_on(fabric, lane, index.execute(lane, Operation::point(kind))) {
             Ok(outcome) => return outcome,
-            // All that is free waits for somebody. A minute.
+            // All free places may be in limbo: tries again for a minute.
             Err(OpError { cause: Cause::PoolFull, effect: Effect::None }) if waits < 6_000 => {
                 waits += 1;
                 std::thread::sleep(Duration::from_millis(10));
@@ -371,7 +371,7 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
         }
         assert_eq!(partner.ended_by(), Some(Signal::KILL.as_raw()));
         assert_eq!((lane.marked(Mark::RowFenced), lane.marked(Mark::Takeover)), (1, 0));
-        // What waited for it comes back.
+        // The places in its limbo list become free.
         let (began, over) = (Instant::now(), lane.marked(Mark::LimboLeft));
         while lane.marked(Mark::LimboLeft) == over {
             assert!(began.elapsed() < PATIENCE, "its places are still waiting");
@@ -413,7 +413,7 @@ fn calls_are_answered_and_may_be_repeated() {
     let pool = connect(&[&daemon]).unwrap();
     assert_eq!(rpc(&pool, [Procedure::Ping as u64, 4711, 0, 0]), Ok(4711));
     assert_eq!(rpc(&pool, [77, 1, 2, 3]), Ok(Reply::Unknown as u64));
-    // A row nobody has, and what is none.
+    // A row that is not taken, and a number that is no row.
     for _ in 0..2 {
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 99, 7, 0]), Ok(Reply::Done as u64));
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 1 << 40, 7, 0]), Ok(Reply::Done as u64));
@@ -424,7 +424,7 @@ fn calls_are_answered_and_may_be_repeated() {
     let mut partner = Partner::start("writer", &[&daemon]);
     let other = partner.line("JOINED");
     assert_eq!(rpc(&pool, [Procedure::CloseQueuePair as u64, other[0], other[1], 0]), Ok(Reply::Impossible as u64));
-    // Memory of this process has nobody to call.
+    // Memory nodes within this process have no daemon to call.
     assert_eq!(rpc(&session_support::pool_here(1), [Procedure::Ping as u64, 1, 0, 0]), Err(Status::Unsupported));
 }
 
@@ -519,7 +519,8 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
             assert_eq!(value, Some((key * 7).to_le_bytes().to_vec()), "key {key}, lines {lines}");
         }
         assert_eq!(second.validate().unwrap().records, 500);
-        // The locks are recovered from the row of the old one, for whom nobody acts at the new daemon.
+        // The locks are recovered from the row of the old compute node, for which no process is connected to the new
+        // daemon.
         for key in 0..500u64 {
             second.update(&key.to_be_bytes(), &key.to_le_bytes()).wait().unwrap();
         }

@@ -266,7 +266,7 @@ fn a_poll_only_queues_and_a_waker_only_tells() {
     let waker = Waker::from(Arc::clone(&waking));
     let mut call = pin!(session.insert(&k, &v));
     assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    // Nobody polls, and it is done all the same.
+    // No task polls the call, and it is done all the same.
     waking.sleep();
     assert_eq!(session.get(&k).wait(), Ok(Some(v.to_vec())));
     assert_eq!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(Insert::Inserted)));
@@ -367,7 +367,7 @@ fn deadlines_end_waiting() {
     let began = Instant::now();
     late(session.upsert(&key(1), &value_of(2)).within(Duration::from_millis(50)).wait());
     assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
-    // The slot that was withdrawn comes back, and the record is as it was.
+    // The withdrawn slot becomes free, and the record is as it was.
     assert_eq!(session.get(&key(1)).wait(), Ok(Some(value_of(1).to_vec())));
     drop(stalled);
     assert_eq!(session.statistics().queued, 0);

@@ -195,7 +195,7 @@ fn killed_clients_leave_no_line_locked() {
             [Request::read(Label::Leaf, N0, BASE + 64, 128, 0), Request::write(Label::Leaf, N0, BASE + 64, 128, 0)];
         let done = post(&mut fabric, &mut scratch, &read);
         assert_eq!([done[0].status, done[1].status], [Status::Ok; 2], "round {round}");
-        // The lock word of the dead is what an index has leases for; here it is just freed.
+        // Indexes recover the lock word of a dead process by its lease; here the test frees it.
         scratch.fill(0);
         post(
             &mut fabric,
@@ -217,7 +217,7 @@ fn a_killed_daemon_is_a_memory_node_down() {
     daemon.child.wait().unwrap();
     eventually("the node is seen down", || node.is_down());
     assert_eq!(post(&mut fabric, &mut [], &add)[0].status, Status::NodeDown);
-    // Its socket is still there; nobody listens, and the next daemon replaces it.
+    // Its socket file still exists; no process listens, and the next daemon replaces it.
     assert!(matches!(connect(&daemon.socket), Err(ConnectError::NotListening { .. })));
     let next = Daemon::start(&daemon.socket, &[]);
     let node = next.connect();

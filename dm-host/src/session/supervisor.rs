@@ -6,7 +6,7 @@
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
 //!           ├─ validator, while a walk is asked for: a lane of its own
-//!           └─ adopter, once a lease, for as long as it takes: the same lane
+//!           └─ orphan collector, once a lease, for as long as it takes: the same lane
 //! ```
 //!
 //! The supervisor sleeps. Every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them so that

@@ -47,7 +47,7 @@ impl fmt::Display for LaneAt {
 /// What a step came to.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// Something happened that concerns nobody outside.
+    /// Something happened that needs no action of the caller.
     Progress,
     /// An operation ended; its lane is free unless requests it left behind are still waited for.
     Done {
@@ -270,7 +270,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         if slot.future.take().is_none() {
             return;
         }
-        // Nobody waits for a pause or a wake any more, but completions must arrive.
+        // The lane no longer waits for a pause or a wake, but completions must arrive.
         slot.waits.pause = false;
         slot.waits.park = false;
         slot.state = State::Abandoned;

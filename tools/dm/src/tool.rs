@@ -49,16 +49,17 @@ impl PoolArguments {
         memory.pool.join(1, Membership { terms: self.lease.terms()?, ..Membership::default() }).map_err(Failure::run)
     }
 
-    /// How long compute nodes may be silent.
+    /// The lease of compute nodes.
     pub(crate) fn terms(&self) -> Result<LeaseConfig, Failure> {
         self.lease.terms()
     }
 }
 
-/// How long a compute node may be silent before others take it for dead.
+/// How long a compute node may be without a heartbeat before others take it for dead.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct LeaseArguments {
-    /// How long a compute node may be silent before others take it for dead, in ms: the same for all of a pool
+    /// How long a compute node may be without a heartbeat before others take it for dead, in ms: the same for all of a
+    /// pool
     /// [default: 10000 in a virtual machine, else 2000]
     #[arg(long, value_name = "MS")]
     lease_ms: Option<u64>,

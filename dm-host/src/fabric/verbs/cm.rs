@@ -290,8 +290,8 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: created or adopted once; its channel lives. Waits until its events are acknowledged, which happens
-        // as they are read.
+        // SAFETY: created by this process or taken from a connection request, once; its channel lives. Waits until its
+        // events are acknowledged, which happens as they are read.
         unsafe { rdma_destroy_id(self.id.as_ptr()) };
     }
 }

@@ -241,7 +241,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
         None if each => keys.write(position, slot).unwrap_or(0),
         None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
-        // Hashed keys are spread evenly; it does not matter that nobody wrote these.
+        // Hashed keys are spread evenly; it does not matter that these were never inserted.
         None => {
             slot.fill(0);
             slot[..8].copy_from_slice(&(position * step).to_be_bytes());

@@ -146,7 +146,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
     pub with: Vec<With>,
 
-    /// How long the compute node may be silent.
+    /// The lease of the compute node.
     #[command(flatten)]
     pub lease: LeaseArguments,
 
@@ -315,7 +315,7 @@ names! {
         ReadGuard,
         /// Rewriting a leaf of a CHIME with its records in other entries before splitting it
         Rearrange,
-        /// Redo images, by which others finish what this compute node died in
+        /// Redo records, by which others finish the WRITEs in which this compute node died
         Recovery,
     }
     /// Techniques that are off.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What was done, of the whole pool.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Repaired {
-    /// Rows that were live and silent for a lease: fenced.
+    /// Rows that were live, and unresponsive for a lease: fenced.
     pub(crate) rows_fenced: u32,
     /// Rows freed.
     pub(crate) rows_freed: u32,
