@@ -1,4 +1,4 @@
-//! Several processes on one memory node: daemons that live, die and are lied to.
+//! Several processes on one memory node: daemons that live, die, and get wrong messages.
 
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const N0: NodeId = NodeId(0);
 
-/// Where these tests play: in the heap, which no index of theirs uses.
+/// The part of the heap that these tests use, and no index of theirs.
 const BASE: u64 = 3 << 20;
 
 /// A daemon of this test, killed with it.
@@ -265,11 +265,11 @@ fn a_daemon_bears_garbage_and_goes_on() {
     assert_eq!(answer_to(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"), b"");
     assert_eq!(answer_to(&[0xff; 5000]), b"");
     assert_eq!(answer_to(&Hello { version: VERSION + 1 }.encode()), refusal(Answer::Version));
-    // A member that talks nonsense is shown out.
+    // A member that sends nonsense is disconnected.
     let mut talkative = Hello { version: VERSION }.encode().to_vec();
     talkative.extend([0; 100]);
     assert_eq!(answer_to(&talkative).len(), WELCOME_BYTES);
-    // Neither half a hello nor silence keeps others from being served.
+    // Neither half a hello nor silence blocks other clients.
     let mut half = UnixStream::connect(&daemon.socket).unwrap();
     half.write_all(&Hello { version: VERSION }.encode()[..HELLO_BYTES / 2]).unwrap();
     let silent = UnixStream::connect(&daemon.socket).unwrap();

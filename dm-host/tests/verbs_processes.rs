@@ -1,5 +1,5 @@
-//! A memory node on an RDMA device and compute processes, all real: those who may not come in, those who are fenced,
-//! those who die. Needs a device; Soft-RoCE will do.
+//! A memory node on an RDMA device and compute processes, all real: some are refused, some are fenced, some die. Needs
+//! a device; Soft-RoCE will do.
 
 use dm_core::fabric::Fabric as _;
 use dm_core::lane::Lane;

@@ -153,7 +153,7 @@ impl World {
         if slots.is_empty() {
             return;
         }
-        // What took effect (READs aside: nobody sees the rest of one) was sent, and so was all before it.
+        // What took effect was sent, and so was all before it. (READs aside: no lane sees the rest of one.)
         let landed = self.queue_pairs[queue_pair as usize].landed_sequence;
         let mut sent = slots.iter().filter(|&&slot| self.flights.get(slot).sequence <= landed).count();
         // The last one sent may have been sent in part.

@@ -121,7 +121,7 @@ pub(crate) struct Counts {
 enum Obstacle {
     /// It can.
     None,
-    /// Its bucket is busy until then, and nobody waits for that.
+    /// Its bucket is busy until then, and no request waits for that.
     Busy { free_ps: u64 },
     /// Others wait for its bucket.
     Parked,

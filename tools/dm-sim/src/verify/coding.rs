@@ -1,6 +1,6 @@
 //! Keys and values that show which operation wrote them, whatever bytes an index returns.
 
-/// Numbers above this stand for bytes that nobody wrote.
+/// Numbers above this stand for bytes that no operation wrote.
 pub const GARBAGE: u64 = 1 << 63;
 
 /// How small numbers become keys and values of an index's sizes.
@@ -79,7 +79,7 @@ pub fn write_value(number: u64, value: &mut [u8]) {
     }
 }
 
-/// The number of a value; one above [`GARBAGE`] for bytes that nobody wrote.
+/// The number of a value; one above [`GARBAGE`] for bytes that no operation wrote.
 pub fn read_value(value: &[u8]) -> u64 {
     let mut words = (0..).zip(value.chunks(8));
     let number = words.next().map_or(GARBAGE, |(_, first)| le_word(first));

@@ -227,7 +227,7 @@ impl<S: Subject> Verifier<S> {
             let drivers = DriverConfig {
                 lanes_per_worker: draw.lanes_per_worker,
                 steps_max: self.settings.steps_max,
-                // Nobody wakes a lane that waits for a dead compute node.
+                // A lane that waits for a dead compute node is not woken.
                 parks_end: draw.plan.has(FaultKind::Crash),
             };
             history = Some(stage.play(&mut self.scratch, drivers));

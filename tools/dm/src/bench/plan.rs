@@ -70,7 +70,7 @@ impl KeySource {
         }
     }
 
-    /// The same for a key that a scan found; `None`: nobody wrote such a key.
+    /// The same for a key that a scan found; `None`: no record has such a key.
     #[inline]
     pub fn identity_found(&self, slot: &[u8]) -> Option<u64> {
         match self {

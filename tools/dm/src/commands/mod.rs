@@ -46,7 +46,7 @@ enum Command {
     Create(create::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
-    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and who holds them
+    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),
     /// Finish what dead compute nodes left; safe on a pool in use
     Repair(repair::Arguments),

@@ -1,4 +1,4 @@
-//! A compute process of a soak: writes its own keys, reads everybody's, checks what it sees.
+//! A compute process of a soak: writes its own keys, reads all keys, checks what it sees.
 //!
 //! It runs until its standard input ends, or another process ends it. A wrong result is a line on the standard error
 //! and exit code [`VIOLATION`].
@@ -348,7 +348,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Reads anybody's key.
+    /// Reads a key of any writer.
     fn read_any(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
         let key = self.random.below(self.keys * self.writers);
         let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;

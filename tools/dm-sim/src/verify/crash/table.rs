@@ -291,7 +291,7 @@ impl Table {
                     memory.set_word(request.offset, new);
                 }
             }
-            // The results of a dead lane's READs and calls reach nobody.
+            // The results of a dead lane's READs and calls are lost.
             _ => {}
         }
     }
