@@ -394,7 +394,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.failed.push(Failed { operation: Some(operation), error });
             }
-            // If a request failed, the next call of the lane repeats the work.
+            // After a failed request, the next turn or orphan collection does the work.
             (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
             }

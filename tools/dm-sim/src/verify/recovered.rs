@@ -58,7 +58,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
-        // Chunks of dead compute nodes.
+        // Collection of memory of dead compute nodes.
         marks.push(("reclaim", K::ORPHAN_COLLECTION));
         marks
     }
