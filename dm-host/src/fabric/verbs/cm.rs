@@ -141,7 +141,7 @@ impl Id {
     /// # Safety
     ///
     /// `key` is [`Event::id`] of a connection request read from `channel`, taken over once.
-    pub(crate) unsafe fn collect_orphans(key: usize, channel: &Arc<Channel>) -> Option<Self> {
+    pub(crate) unsafe fn adopt(key: usize, channel: &Arc<Channel>) -> Option<Self> {
         let id = NonNull::new(ptr::with_exposed_provenance_mut(key))?;
         Some(Self { id, channel: Arc::clone(channel) })
     }

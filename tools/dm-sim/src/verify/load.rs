@@ -17,7 +17,7 @@ use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outco
 use dm_core::verbs::{NodeId, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
-const ADOPTIONS_PERCENT: u32 = 30;
+const COLLECTIONS_PERCENT: u32 = 30;
 
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
@@ -367,7 +367,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             && self.turns.percent(self.draw.turns_percent)
         {
             *self.doing(at) = Doing::Turn;
-            if self.turns.percent(ADOPTIONS_PERCENT) {
+            if self.turns.percent(COLLECTIONS_PERCENT) {
                 *self.doing(at) = Doing::OrphanCollection;
                 return Some(Box::pin(async move { Ended::CollectedOrphans(index.collect_orphans(lane).await) }));
             }

@@ -195,7 +195,7 @@ fn render(repaired: &Repaired) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{chunks_kept} chunks with nodes wait for a compute node to adopt them; {unwritten_bytes} bytes of them were never written"
+            "{chunks_kept} chunks with nodes wait for a compute node to collect them; {unwritten_bytes} bytes of them were never written"
         );
     }
     text

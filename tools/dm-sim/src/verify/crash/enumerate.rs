@@ -85,7 +85,7 @@ const FINDINGS_MAX: usize = 12;
 const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
 
 /// Turns after which an orphan collection is given up while rows of dead compute nodes are not yet swept.
-const ADOPTION_TURNS_MIN: u32 = 8;
+const COLLECTION_TURNS_MIN: u32 = 8;
 
 impl Enumeration {
     /// Whether nothing was wrong.
@@ -804,14 +804,14 @@ impl Stage<'_, '_> {
     /// nodes have made turns. Unless all dead rows are `swept`, the epochs may not advance.
     fn collect_orphans(&mut self, swept: bool) -> Result<(), String> {
         let mut left: Vec<usize> = (0..self.opened.len()).filter(|number| !self.dead.contains(number)).collect();
-        for _ in 0..if swept { ORPHAN_COLLECTION_TURNS_MAX } else { ADOPTION_TURNS_MIN } {
+        for _ in 0..if swept { ORPHAN_COLLECTION_TURNS_MAX } else { COLLECTION_TURNS_MIN } {
             let mut still = Vec::new();
             for number in left {
                 let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
                 match self.table.drive(row, lane, index.collect_orphans(lane), None, &mut Vec::new())? {
                     Drive::Done(Ok(collected_orphans)) if collected_orphans.is_complete() => {}
                     Drive::Done(Ok(_)) => still.push(number),
-                    other => return Err(format!("compute node {number} adopts: {other:?}")),
+                    other => return Err(format!("compute node {number} collects orphans: {other:?}")),
                 }
             }
             if still.is_empty() {
@@ -820,7 +820,7 @@ impl Stage<'_, '_> {
             left = still;
             self.turn()?;
         }
-        if swept { Err(format!("compute nodes {left:?} adopt, and come to no end")) } else { Ok(()) }
+        if swept { Err(format!("compute nodes {left:?} collect orphans without an end")) } else { Ok(()) }
     }
 
     /// A turn of every live compute node.

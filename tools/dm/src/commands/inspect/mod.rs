@@ -358,7 +358,7 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
             "    held by row {} incarnation {}{}: {} free, {} retired",
             holder.row,
             holder.incarnation,
-            if holder.gone { " (gone; waits to be adopted)" } else { "" },
+            if holder.gone { " (departed; waits to be collected)" } else { "" },
             size(holder.free_bytes),
             size(holder.retired_bytes)
         )?;
