@@ -1,15 +1,23 @@
-//! What one operation costs on shared memory: the whole engine, no generator, no histogram.
+//! What one operation costs on shared memory: the whole engine, without load generator and histogram.
 //!
-//! `cargo run --release -p dm-host --example index_speed -- 10000000 all 8 sherman,chime,smart huge chain` (records,
-//! operation, lanes, indexes; then, as wished, `huge` pages for the region, the READ in the `chain` of the lock, a `hotspot` buffer, lines
-//! kept whole by `sequence` words though vectors would do, keys `scattered` as if drawn from all there are and not at one distance, `once` for one short round without warming up: to count instructions, `long` for many:
-//! to look with a profiler). First every index gets so many records that its copies of nodes are complete. Then short rounds of all
-//! operations of all indexes in turn, processor time of the thread, so that a disturbed machine disturbs all, and long
-//! enough for what the others put into the processor's caches not to matter; the median and the lowest tenth of the
-//! rounds, and beside the first index: the median of what the two took in the same round.
+//! `cargo run --release -p dm-host --example index_speed -- 10000000 all 8 sherman,chime,smart huge chain`
 //!
-//! `... -- 1000000 all 24 sherman,chime,smart rdwc` (and `threads2`: two threads of so many lanes) does so with each index once without
-//! and once with read delegation and write combining, whose rounds are YCSB's A, half updates, and C, under Zipf 0.99.
+//! The arguments are records, operation, lanes and indexes. Any of these words may follow:
+//!
+//! - `huge`: huge pages for the region. `chain`: the READ in the chain of the lock. `hotspot`: a hotspot buffer.
+//! - `sequence`: sequence words keep lines whole, even where vector moves would do.
+//! - `scattered`: keys as if drawn from the whole key space, not at equal distances.
+//! - `once`: one short round without warming up, to count instructions. `long`: many rounds, to use a profiler.
+//!
+//! First every index gets so many records that its copies of nodes are complete. Then short rounds of all operations of
+//! all indexes run in turn, so that a disturbance of the machine affects all. A round is long enough that what the
+//! others left in the processor's caches does not matter. Measured is processor time of the thread. The output has the
+//! median and the lowest tenth of the rounds. For the other indexes it also has the median ratio to the first index in
+//! the same round.
+//!
+//! `... -- 1000000 all 24 sherman,chime,smart rdwc` (and `threads2`: two threads of so many lanes) measures each index
+//! once without and once with read delegation and write combining. Its rounds are YCSB's A, half updates, and C, under
+//! Zipf 0.99.
 
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
@@ -259,7 +267,7 @@ fn main() {
             for round in 0..rounds {
                 let mut next = state;
                 for turn in 0..crews.len() {
-                    // Whoever comes first in one round comes last in another.
+                    // The order changes from round to round, so that no index is always the first.
                     let who = (turn + round) % crews.len();
                     let (to, from) = &crews[who];
                     to.send((case, count, state)).expect("an index that is there");
@@ -341,7 +349,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     .expect("an index");
 }
 
-/// Loads an index and runs rounds on it until nobody asks for more.
+/// Loads an index and runs rounds on it until no more are asked for.
 fn drive<I: Index + Sync>(
     asked: &Asked,
     kind: IndexKind,

@@ -52,13 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let out = &mut out[aligned..aligned + bytes];
 
         if mode == LineMode::Vector {
-            // Baselines want a pointer of their own: a second mapping of the same file that nobody writes.
+            // Baselines need a pointer of their own: a second mapping of the same file, to which no thread writes.
             let map = memmap2::MmapOptions::new().map_raw_read_only(&region.fd().expect("created here"))?;
             let base = map.as_ptr();
             let _ = map.advise(memmap2::Advice::HugePage);
             map.advise(memmap2::Advice::PopulateRead)?;
             let ns = time(lines, bytes, |offset| {
-                // SAFETY: inside the mapping; nobody writes the region in this program while this runs.
+                // SAFETY: inside the mapping; no thread of this program writes to the region while this runs.
                 unsafe { out.as_mut_ptr().copy_from_nonoverlapping(base.add(offset as usize), bytes) };
                 black_box(&out);
             });

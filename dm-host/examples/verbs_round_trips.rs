@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p dm-host --features verbs --example verbs_round_trips -- 10.0.0.1
 //!
-//! The memory node has to be one that nobody else uses, started with `--insecure`: its last bytes are written to.
+//! The memory node must have no other users, and must be started with `--insecure`: its last bytes are written to.
 
 use dm_core::fabric::{Fabric as _, Posted};
 use dm_core::lane::Lane;

@@ -1,4 +1,4 @@
-//! Compute processes that are fenced off, and memory nodes that come back, with real processes: stopped, killed, late.
+//! Compute processes that are fenced, and memory nodes that are restarted, with real processes: stopped, killed, late.
 
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::index::Index;
@@ -130,7 +130,7 @@ fn word(pool: &Pool) -> u64 {
     post(pool, Request::fetch_add(Label::Tool, N0, WORD, 0)).value
 }
 
-/// Tells the second process what to be: role and sockets.
+/// Names the role and the sockets of the second process.
 const ROLE: &str = "DM_TEST_ROLE";
 
 /// The second process: this test binary again. Without its role there is nothing to do.
@@ -156,13 +156,13 @@ fn partner() {
                 }
             }
         }
-        // Joins, leaves, and lives on.
+        // Joins, leaves, and stays alive.
         "leaver" => {
             let member = pool.join(1, Membership::default()).unwrap().member();
             println!("LEFT {} {}", member.row.0, member.incarnation);
             std::thread::sleep(Duration::from_mins(10));
         }
-        // Joins, opens the index, has looked into it, and lives on.
+        // Joins, opens the index, has looked into it, and stays alive.
         "reader" => {
             let node = pool.join(1, watched()).unwrap();
             let (entry, parameters) = pool.find_index(SHORT).unwrap();
@@ -179,18 +179,18 @@ fn partner() {
     }
 }
 
-/// The index whose places go round.
+/// The index whose places are reused.
 const SHORT: &str = "short";
 
-/// Short enough for a test to see several go by, long enough for a busy machine.
+/// Short enough for a test to see several of them pass, long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(2);
 
 fn watched() -> Membership {
     Membership { terms: LeaseConfig::of(LEASE.as_nanos() as u64).unwrap(), ..Membership::default() }
 }
 
-/// A point operation on a record whose value is its key. Where its compute node could not say for half a lease that it
-/// lives, it is made again.
+/// A point operation on a record whose value is its key. It is repeated if its compute node could not renew its lease
+/// for half of it.
 fn point(
     node: &ComputeNode,
     fabric: &mut AnyFabric,
@@ -208,7 +208,7 @@ fn point(
     loop {
         match block_on(fabric, lane, index.execute(lane, Operation::point(kind))) {
             Ok(outcome) => return outcome,
-            // All that is free waits for somebody. A minute.
+            // All free places may be in limbo: tries again for a minute.
             Err(OpError { cause: Cause::PoolFull, effect: Effect::None }) if waits < 6_000 => {
                 waits += 1;
                 std::thread::sleep(Duration::from_millis(10));
@@ -319,8 +319,8 @@ fn a_stopped_process_is_fenced_and_never_writes_again() {
     }
 }
 
-/// Retired leaves whose generations begin anew wait until no compute node has an old pointer to them. One that says nothing
-/// any more holds all of them up, for ever, though it holds no lock that anybody waits for. It is left alone until nodes
+/// Retired leaves whose generations begin again wait until no compute node has an old pointer to them. An unresponsive
+/// compute node holds all of them back, for ever, though it holds no lock that is wanted. It is left alone until nodes
 /// run short.
 #[test]
 fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
@@ -332,7 +332,7 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
     let node = pool.join(1, watched()).unwrap();
     let parameters = IndexParameters::from(Parameters { leaf_span: 8, ..Parameters::with_sizes(8, 8) });
     let entry = node.create_index(SHORT, &parameters).unwrap();
-    // Places have two lives before they wait, and not thirty-two.
+    // Places have two generations before they wait, not thirty-two.
     let spending = Spending { generations: 2, ..Spending::default() };
     let opened = node.with_index(&entry, &parameters, &spending, |index| {
         let mut fabric = pool.fabric().unwrap();
@@ -358,7 +358,7 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
         assert!(lane.marked(Mark::LimboEntered) > 0);
         assert_eq!(state_of(&pool, row), RowState::Live, "who says that it lives is waited for");
         partner.stop();
-        // That nodes were short before is forgotten here.
+        // An earlier shortage of nodes is forgotten here.
         call(OperationKind::Get, 0);
         std::thread::sleep(3 * LEASE);
         call(OperationKind::Get, 0);
@@ -371,7 +371,7 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
         }
         assert_eq!(partner.ended_by(), Some(Signal::KILL.as_raw()));
         assert_eq!((lane.marked(Mark::RowFenced), lane.marked(Mark::Takeover)), (1, 0));
-        // What waited for it comes back.
+        // The places in its limbo list become free.
         let (began, over) = (Instant::now(), lane.marked(Mark::LimboLeft));
         while lane.marked(Mark::LimboLeft) == over {
             assert!(began.elapsed() < PATIENCE, "its places are still waiting");
@@ -398,7 +398,7 @@ fn a_compute_node_fenced_before_it_said_who_it_is_joins_as_another() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(&directory.path().join("memd"), &[]);
     let pool = connect(&[&daemon]).unwrap();
-    // Row 1 is the first to be claimed; this is what a fencer that was faster than its announcement did.
+    // Row 1 is the first to be claimed. This is what a fencing node does that was faster than the row's announcement.
     assert_eq!(fence(&pool, N0, 1, 1), Reply::Done);
     let refused = pool.join(1, Membership::default()).unwrap_err();
     assert!(matches!(refused, PoolError::Announce(AnnounceError::Fenced { row: 1, incarnation: 1, .. })), "{refused}");
@@ -413,7 +413,7 @@ fn calls_are_answered_and_may_be_repeated() {
     let pool = connect(&[&daemon]).unwrap();
     assert_eq!(rpc(&pool, [Procedure::Ping as u64, 4711, 0, 0]), Ok(4711));
     assert_eq!(rpc(&pool, [77, 1, 2, 3]), Ok(Reply::Unknown as u64));
-    // A row nobody has, and what is none.
+    // A row that is not taken, and a number that is no row.
     for _ in 0..2 {
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 99, 7, 0]), Ok(Reply::Done as u64));
         assert_eq!(rpc(&pool, [Procedure::Fence as u64, 1 << 40, 7, 0]), Ok(Reply::Done as u64));
@@ -424,7 +424,7 @@ fn calls_are_answered_and_may_be_repeated() {
     let mut partner = Partner::start("writer", &[&daemon]);
     let other = partner.line("JOINED");
     assert_eq!(rpc(&pool, [Procedure::CloseQueuePair as u64, other[0], other[1], 0]), Ok(Reply::Impossible as u64));
-    // Memory of this process has nobody to call.
+    // Memory nodes within this process have no daemon to call.
     assert_eq!(rpc(&session_support::pool_here(1), [Procedure::Ping as u64, 1, 0, 0]), Err(Status::Unsupported));
 }
 
@@ -519,7 +519,8 @@ fn a_memory_node_on_a_file_comes_back_with_its_data() {
             assert_eq!(value, Some((key * 7).to_le_bytes().to_vec()), "key {key}, lines {lines}");
         }
         assert_eq!(second.validate().unwrap().records, 500);
-        // The locks are recovered from the row of the old one, for whom nobody acts at the new daemon.
+        // The locks are recovered from the row of the old compute node, for which no process is connected to the new
+        // daemon.
         for key in 0..500u64 {
             second.update(&key.to_be_bytes(), &key.to_le_bytes()).wait().unwrap();
         }
@@ -544,7 +545,7 @@ fn a_session_that_was_fenced_says_so_and_another_goes_on() {
     let session = Session::open_or_create(&pool, "fenced", PARAMETERS, &options).unwrap();
     let (key, value) = ([7; 8], [1; 8]);
     session.upsert(&key, &value).wait().unwrap();
-    // What another compute node does first that takes this one for dead. (What it does next would end this process.)
+    // The first step of another compute node that takes this one for dead. (The next step would end this process.)
     let member = session.member();
     let home = &pool.geometry()[0];
     pool.with_lane(|fabric, lane| {

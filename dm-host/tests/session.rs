@@ -185,7 +185,7 @@ fn many_threads_agree_on_what_they_wrote() {
                         1 => assert_eq!(session.update(&key(me), &now).wait(), Ok(Update::Updated)),
                         _ => assert_eq!(session.update_if(&key(me), &before, &now).wait(), Ok(UpdateIf::Updated)),
                     }
-                    // What anybody has seen of a counter before this call began, the call sees or surpasses.
+                    // Any value of a counter that a thread has seen before this call began, the call sees or surpasses.
                     let other = (me + turn) % THREADS;
                     let floor = seen[other as usize].load(Ordering::SeqCst);
                     let found = session.get(&key(other)).wait().unwrap();
@@ -266,7 +266,7 @@ fn a_poll_only_queues_and_a_waker_only_tells() {
     let waker = Waker::from(Arc::clone(&waking));
     let mut call = pin!(session.insert(&k, &v));
     assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    // Nobody polls, and it is done all the same.
+    // No task polls the call, and it is done all the same.
     waking.sleep();
     assert_eq!(session.get(&k).wait(), Ok(Some(v.to_vec())));
     assert_eq!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(Insert::Inserted)));
@@ -367,7 +367,7 @@ fn deadlines_end_waiting() {
     let began = Instant::now();
     late(session.upsert(&key(1), &value_of(2)).within(Duration::from_millis(50)).wait());
     assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
-    // The slot that was withdrawn comes back, and the record is as it was.
+    // The withdrawn slot becomes free, and the record is as it was.
     assert_eq!(session.get(&key(1)).wait(), Ok(Some(value_of(1).to_vec())));
     drop(stalled);
     assert_eq!(session.statistics().queued, 0);
@@ -544,7 +544,8 @@ fn parked_operations_notice_their_deadlines_and_dead_memory_nodes() {
             assert_eq!(error.effect(), Effect::None);
         }
         assert!(began.elapsed() < Duration::from_secs(5));
-        // On a busy machine a READ may take too long to be believed, and is repeated under the lock: not every time.
+        // On a busy machine a READ may take too long for versions to vouch for it, and is repeated under the lock: not
+        // every time.
         let found = (0..10).find_map(|_| session.get(&key(1)).within(Duration::from_secs(1)).wait().ok());
         assert_eq!(found, Some(Some(value_of(1).to_vec())), "readers need no lock");
         pool.nodes()[0].mark_down();

@@ -65,7 +65,7 @@ impl Drop for Daemons {
     }
 }
 
-/// Keys everybody writes.
+/// Keys that all processes write.
 const KEYS: u64 = 20;
 /// Application threads of one process.
 const THREADS: u64 = 3;

@@ -1,4 +1,4 @@
-//! Several processes on one memory node: daemons that live, die and are lied to.
+//! Several processes on one memory node: daemons that live, die, and get wrong messages.
 
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const N0: NodeId = NodeId(0);
 
-/// Where these tests play: in the heap, which no index of theirs uses.
+/// The part of the heap that these tests use, and no index of theirs.
 const BASE: u64 = 3 << 20;
 
 /// A daemon of this test, killed with it.
@@ -195,7 +195,7 @@ fn killed_clients_leave_no_line_locked() {
             [Request::read(Label::Leaf, N0, BASE + 64, 128, 0), Request::write(Label::Leaf, N0, BASE + 64, 128, 0)];
         let done = post(&mut fabric, &mut scratch, &read);
         assert_eq!([done[0].status, done[1].status], [Status::Ok; 2], "round {round}");
-        // The lock word of the dead is what an index has leases for; here it is just freed.
+        // Indexes recover the lock word of a dead process by its lease; here the test frees it.
         scratch.fill(0);
         post(
             &mut fabric,
@@ -217,7 +217,7 @@ fn a_killed_daemon_is_a_memory_node_down() {
     daemon.child.wait().unwrap();
     eventually("the node is seen down", || node.is_down());
     assert_eq!(post(&mut fabric, &mut [], &add)[0].status, Status::NodeDown);
-    // Its socket is still there; nobody listens, and the next daemon replaces it.
+    // Its socket file still exists; no process listens, and the next daemon replaces it.
     assert!(matches!(connect(&daemon.socket), Err(ConnectError::NotListening { .. })));
     let next = Daemon::start(&daemon.socket, &[]);
     let node = next.connect();
@@ -265,11 +265,11 @@ fn a_daemon_bears_garbage_and_goes_on() {
     assert_eq!(answer_to(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"), b"");
     assert_eq!(answer_to(&[0xff; 5000]), b"");
     assert_eq!(answer_to(&Hello { version: VERSION + 1 }.encode()), refusal(Answer::Version));
-    // A member that talks nonsense is shown out.
+    // A member that sends nonsense is disconnected.
     let mut talkative = Hello { version: VERSION }.encode().to_vec();
     talkative.extend([0; 100]);
     assert_eq!(answer_to(&talkative).len(), WELCOME_BYTES);
-    // Neither half a hello nor silence keeps others from being served.
+    // Neither half a hello nor silence blocks other clients.
     let mut half = UnixStream::connect(&daemon.socket).unwrap();
     half.write_all(&Hello { version: VERSION }.encode()[..HELLO_BYTES / 2]).unwrap();
     let silent = UnixStream::connect(&daemon.socket).unwrap();

@@ -1,5 +1,5 @@
-//! A memory node on an RDMA device and compute processes, all real: those who may not come in, those who are fenced,
-//! those who die. Needs a device; Soft-RoCE will do.
+//! A memory node on an RDMA device and compute processes, all real: some are refused, some are fenced, some die. Needs
+//! a device; Soft-RoCE will do.
 
 use dm_core::fabric::Fabric as _;
 use dm_core::lane::Lane;
@@ -163,7 +163,7 @@ fn partner() {
     }
 }
 
-/// Keys everybody writes.
+/// Keys that all processes write.
 const KEYS: u64 = 12;
 
 /// Upserts and reads few keys from several threads. Every call ends with a result or a typed error, within `WAIT`: how
@@ -322,7 +322,7 @@ fn garbage_and_other_versions_are_turned_away_and_disturb_nobody() {
     stream.read_exact(&mut answer).unwrap();
     let answer = Hello::decode(&answer).unwrap();
     assert_eq!((answer.version, answer.answer), (VERSION, Answer::Version));
-    // Somebody who says hello and then nothing occupies nobody.
+    // A client that says hello and nothing more blocks no other client.
     let _silent = TcpStream::connect(&daemon.address).unwrap();
     post(&pool, Request::fetch_add(Label::Tool, N0, WORD, 5));
     assert_eq!(word(&pool), 5);
@@ -420,7 +420,7 @@ fn a_fenced_compute_node_writes_no_more_however_it_tries() {
     let after = word(&pool);
     assert_eq!(writer.line("REFUSED"), [1], "a new queue pair is refused as well");
     assert_eq!(word(&pool), after, "not one of a hundred attempts had an effect");
-    // Whoever comes too late with that name is told, and the next incarnation is welcome.
+    // A late announcement of that incarnation is refused, and the next incarnation is accepted.
     let Node::Verbs(peer) = &pool.nodes()[0] else { panic!("a verbs pool") };
     assert!(peer.announce(RowId(row as u16), incarnation as u32).unwrap_err().to_string().contains("fenced off"));
     assert_eq!(peer.announce(RowId(row as u16), incarnation as u32 + 1), Ok(()));
@@ -465,7 +465,7 @@ fn a_process_killed_amid_writes_costs_others_a_lease() {
         partner.child.kill().unwrap();
         println!("{} of 120 calls ended with an error", survivor.join().unwrap());
     });
-    // What the dead left locked is taken over once its lease is over: all of it can be written again.
+    // Locks of a dead compute node are taken over once its lease is over: every key can be written again.
     let began = Instant::now();
     for n in 0..KEYS {
         session.upsert(&n.to_be_bytes(), &value_of(n)).within(Duration::from_mins(1)).wait().unwrap();
@@ -515,7 +515,7 @@ fn a_daemon_that_is_told_to_stop_deregisters_and_its_file_is_found_again() {
     let again = Daemon::start_at(daemon.address.clone(), &["--insecure", "--file", file]);
     assert!(again.ready.contains("memory=kept") && again.ready.contains("incarnation=2"), "{}", again.ready);
     assert_eq!(word(&again.connect()), 99);
-    // Connections of the former life stay down.
+    // Connections to the earlier incarnation stay down.
     assert_eq!(post(&pool, Request::read(Label::Tool, N0, 0, 8, 0)).status, Status::NodeDown);
     let other = complaint(&mut memd(&new_address(), &["--insecure", "--file", file, "--node-id", "0", "--pool", "x"]));
     assert!(other.contains("in use") || other.contains("--pool"), "{other}");

@@ -1,4 +1,4 @@
-//! What an index is tested on: a formatted pool on some fabric.
+//! Beds: an index is tested on a formatted pool, on some fabric.
 
 use crate::fabric::{AnyFabric, poke};
 use crate::pool::{Pool, place};
@@ -15,7 +15,7 @@ use dm_host::region::{Backing, Region, RegionSpec};
 use dm_sim::{Config, DirectFabric};
 use std::sync::Arc;
 
-/// What a test wants to work with.
+/// What a test asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Sizes of keys, values and nodes.
@@ -30,9 +30,9 @@ pub struct Setup {
     pub locks: u32,
     /// Lock tables in device memory, or in host memory.
     pub device: bool,
-    /// Lanes, cache, switches.
+    /// Lanes, cache, techniques.
     pub spending: Spending,
-    /// Locks are recoverable; of a WRITE so many bytes land all or nothing when its sender dies.
+    /// Locks are recoverable; of a WRITE, units of so many bytes land completely or not at all when its sender dies.
     pub recovery: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Setup {
         self
     }
 
-    /// With these switches.
+    /// With these techniques.
     #[must_use]
     pub fn switched(mut self, options: Options) -> Self {
         self.spending.options = options;
@@ -72,7 +72,7 @@ impl Setup {
         (subject.node_bytes_max(&self.shape) * self.chunk_nodes).next_multiple_of(4096) as u64
     }
 
-    /// The dial of a simulated fabric for this setup.
+    /// Settings of a simulated fabric for this setup.
     pub fn config(&self) -> Config {
         let config = Config::with_nodes(self.nodes, self.region_bytes);
         let crash_atomic_bytes = self.recovery.unwrap_or(config.crash_atomic_bytes);
@@ -87,7 +87,7 @@ impl Setup {
 
 /// A formatted pool on a fabric that executes at once.
 pub struct Bed {
-    /// Where things are.
+    /// The layout of the pool.
     pub geometry: Vec<NodeGeometry>,
     /// The fabric.
     pub fabric: AnyFabric,
@@ -108,7 +108,7 @@ pub trait Fixture: Sync {
     /// A formatted pool for `subject`.
     fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed;
 
-    /// The switches of `subject` that this fabric has the verbs for.
+    /// The settings of techniques of `subject` for which this fabric has the verbs.
     fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
         subject.switches()
     }
@@ -121,7 +121,7 @@ pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
     Bed { geometry: pool.geometry.clone(), fabric }
 }
 
-/// The simulated fabric without time: no concurrency, no surprise.
+/// The simulated fabric without time: requests execute at once, without concurrency.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct;
 

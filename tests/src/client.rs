@@ -1,4 +1,4 @@
-//! Lanes driven by hand: to the end of each operation, or only to a certain step.
+//! Lanes that a test drives by hand: to the end of each operation, or only to a certain step.
 
 use crate::bed::{Bed, Fixture, Setup};
 use crate::fabric::{AnyFabric, locks_taken};
@@ -17,7 +17,7 @@ use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::verbs::{LaneId, Request, Verb};
 use dm_sim::{Run, block_on};
 
-/// Submits an operation of a test may take. The longest legitimate ones give up after some 256 restarts.
+/// Submits that an operation of a test may take. The longest legitimate ones give up after some 256 restarts.
 pub const SUBMITS_MAX: u32 = 200_000;
 
 /// Everything a test of lanes driven by hand has.
@@ -28,7 +28,7 @@ pub struct Client<'b, 'm> {
     pub lanes: &'b [Lane<'m>],
     /// The fabric.
     pub fabric: &'b mut AnyFabric,
-    /// Where things are.
+    /// The layout of the pool.
     pub geometry: &'b [NodeGeometry],
     /// Local lock entries that are taken.
     pub locks_held: &'b dyn Fn() -> usize,
@@ -122,7 +122,7 @@ impl<'m> Client<'_, 'm> {
         self.lanes[lane].port().with(|scratch| stamp(&self.key(n), &scratch[plan.output.clone()]))
     }
 
-    /// Runs a point operation, which must succeed: outcome, and the stamp it came with if it comes with one.
+    /// Runs a point operation, which must succeed. Returns the outcome, and the stamp of the value if there is one.
     pub fn ask(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32) -> (Outcome, Option<u32>) {
         let outcome = self.run(kind, n, new, expected).result.unwrap_or_else(|error| panic!("{kind:?} {n}: {error}"));
         assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended owes nothing");
@@ -133,7 +133,7 @@ impl<'m> Client<'_, 'm> {
         (outcome, output)
     }
 
-    /// Runs a point operation and compares with what it has to answer.
+    /// Runs a point operation and compares its answer with the expected one.
     pub fn expect(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32, answer: &Answer) {
         let (outcome, output) = self.ask(kind, n, new, expected);
         assert_eq!((outcome, output), (answer.outcome, answer.output), "{kind:?} of key {n}");
@@ -189,7 +189,7 @@ impl<'m> Client<'_, 'm> {
         }
     }
 
-    /// Walks the index, which must be in order.
+    /// Walks the index, which must be sound.
     pub fn validate(&mut self) -> Census {
         let future = self.index.validate(&self.lanes[0]);
         let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
@@ -202,7 +202,7 @@ impl<'m> Client<'_, 'm> {
         block_on(&self.lanes[lane], self.fabric, future).unwrap_or_else(|error| panic!("{error}")).result
     }
 
-    /// No lane in doubt, no lock held, here or there.
+    /// Asserts that no lane is in doubt, and that no lock is held, local or remote.
     pub fn assert_quiet(&mut self, when: &str) {
         for lane in self.lanes {
             assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.lock_records());
@@ -245,7 +245,7 @@ impl<'m> Client<'_, 'm> {
     }
 }
 
-/// What a lane driven step by step came to.
+/// Where a lane that is driven step by step stands.
 #[derive(Debug, PartialEq)]
 pub enum Stand<T> {
     /// It submitted requests; [`Steps::post`] executes them.

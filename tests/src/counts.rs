@@ -1,8 +1,8 @@
-//! Goldens of what operations ask of the fabric, step by step.
+//! Goldens of the requests that operations make, step by step.
 //!
-//! A line is one operation: requests of one submit separated by commas, submits by semicolons. Beside it, the round
-//! trips that it should take; where that is not what was counted the test fails, so a golden cannot be blessed against
-//! the table in the index's room.
+//! A line is one operation: requests of one submit separated by commas, submits by semicolons. Beside it are the round
+//! trips that it should take. If another number is counted the test fails, so a golden that contradicts the table of
+//! the index's module cannot be blessed.
 
 use dm_core::operation::{OpError, Outcome};
 use dm_sim::Run;

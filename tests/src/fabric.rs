@@ -1,4 +1,4 @@
-//! A fabric that fails where a test wants it to, and remote bytes looked at and overwritten by hand.
+//! A fabric that fails where a test wants it to, and access to remote bytes by hand.
 
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;

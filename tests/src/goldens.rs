@@ -1,5 +1,5 @@
-//! Texts that are blessed, not written: `DM_BLESS=1 cargo test -p dm-tests` writes what was found, for a person to read
-//! the difference.
+//! Texts that are generated and then blessed: `DM_BLESS=1 cargo test -p dm-tests` writes what was found, and a person
+//! reads the difference.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -3,12 +3,13 @@
 //! In order of reading:
 //!
 //! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
-//! - [`bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: one that fails where a test wants it to.
-//! - [`oracle`]: keys, self-checking values, and what every operation has to answer.
+//! - [`bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test wants
+//!   it to.
+//! - [`oracle`]: keys, self-checking values, and the expected answer of every operation.
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.
-//! - [`pool`]: a pool in the memories of a simulated fabric. [`goldens`]: texts that are blessed, not written.
-//!   [`counts`]: those of what operations ask for.
+//! - [`pool`]: a pool in the memories of a simulated fabric. [`goldens`]: texts that are generated and blessed.
+//!   [`counts`]: goldens of the requests that operations make.
 //!
 //! [`conformance!`] makes tests of all that: one line per index.
 
@@ -66,7 +67,8 @@ macro_rules! conformance_alone {
     };
 }
 
-/// Tests of bulk loads, or of their refusal. There is no third way: a test that has nothing to do would count as passed.
+/// Tests of bulk loads, or of their refusal. Every index runs one of the two, since a test without work would count as
+/// passed.
 #[macro_export]
 macro_rules! bulk_tests {
     ($subject:expr, $fixture:expr) => {

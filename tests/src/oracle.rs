@@ -1,4 +1,4 @@
-//! What every operation has to answer, and keys and values that can be checked alone.
+//! The expected answer of every operation, and keys and values that can be checked by themselves.
 
 use dm_core::operation::{OperationKind, Outcome};
 

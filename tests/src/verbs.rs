@@ -30,7 +30,7 @@ pub struct Verbs;
 /// Memory nodes and one worker's access to them, kept from bed to bed: only what was written is cleared.
 struct Cluster {
     fabric: VerbsFabric,
-    /// By memory node: where what was written ends.
+    /// By memory node: the end of what was written.
     written: Vec<u64>,
 }
 
@@ -70,15 +70,15 @@ impl Cluster {
                 connect(&address)
             })
             .collect();
-        // One lane at a time: nothing is written while it READs, so nothing takes too long to be believed. Whether something did would
-        // depend on how busy the machine is that emulates the processor.
+        // One lane runs at a time, so no WRITE runs beside a READ, and no READ need be distrusted. Otherwise the load
+        // of the machine that emulates the processor would decide whether a READ is repeated.
         let options = VerbsOptions { write_turn_ns_min: Some(u32::MAX), ..VerbsOptions::default() };
         let fabric = VerbsFabric::new(&peers, &Arc::new(options)).expect("queue pairs");
-        // The daemons formatted their regions; superblocks of the setup come in their place.
+        // The daemons formatted their regions; the setup's superblocks replace theirs.
         Self { fabric, written: vec![4096; nodes] }
     }
 
-    /// Zeros everywhere.
+    /// Clears what was written.
     fn clear(&mut self) {
         let mut scratch = vec![0; CLEAR_BYTES];
         let lanes = [Lane::new(LaneId(0), &mut scratch)];
@@ -163,7 +163,7 @@ impl<'m> Fabric<'m> for AtOnce {
 impl Drop for AtOnce {
     fn drop(&mut self) {
         let Some(cluster) = self.0.take() else { return };
-        // After a failed test nobody knows what is in flight.
+        // After a failed test it is unknown what is in flight.
         if !std::thread::panicking() {
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
             idle.get_or_insert_default().entry(cluster.written.len()).or_default().push(cluster);

@@ -1,4 +1,4 @@
-//! What every operation of CHIME asks of the fabric, step by step: the goldens in `tests/goldens/verbs/chime_*`.
+//! The requests of every operation of CHIME, step by step: the goldens in `tests/goldens/verbs/chime_*`.
 
 use dm_core::btree::Options;
 use dm_core::marks::Mark;

@@ -1,4 +1,4 @@
-//! Damage made by hand that leads walks in circles: each ends with a typed error, or with what is there.
+//! Damage made by hand that leads walks in circles: each walk ends with a typed error, or with the records that exist.
 
 use dm_core::btree::inner::{InnerMut, InnerShape};
 use dm_core::btree::node::{Header, SIBLING_AT};
@@ -72,8 +72,8 @@ fn corrupt<T: std::fmt::Debug>(result: Result<T, OpError>, wanted: &str) {
     }
 }
 
-/// Nodes of eight levels, all of whose sixteen slots lead to the node of the level below: 16^7 ways to the last, which is empty. A scan
-/// went them all.
+/// Nodes of eight levels, all of whose sixteen slots lead to the node of the next level: 16^7 paths to the last node,
+/// which is empty. A scan followed them all.
 #[test]
 fn a_scan_does_not_go_all_ways_through_a_maze_of_nodes() {
     let setup = Setup { region_bytes: 128 << 10, chunk_nodes: 8, ..Setup::new(Shape::words(3, 3)) };
@@ -98,8 +98,8 @@ fn a_scan_does_not_go_all_ways_through_a_maze_of_nodes() {
     });
 }
 
-/// A slot that led to the leaf of a lower key. The scan delivered that key again, last of its page, and the next page began behind it:
-/// everything in between came twice.
+/// A slot that led to the leaf of a lower key. The scan delivered that key again, last of its page, and the next page
+/// began behind it. So everything in between was delivered twice.
 #[test]
 fn a_slot_that_leads_back_sends_no_scan_back() {
     alone(&SmartSubject, &Direct, &Setup::new(Shape::words(3, 3)), |client| {

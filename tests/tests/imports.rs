@@ -1,5 +1,5 @@
-//! The floors of dm-core: a file imports from its own room and from lower floors, and no files import each other in a
-//! circle. Of the other crates only the second rule is held.
+//! The floors of dm-core: a file imports from its own module and from lower floors, and no files import each other in a
+//! circle. For the other crates only the second rule holds.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Keys and values of any length, as they are: what the index answers, and what it asks of the fabric, step by step.
+//! Keys and values of any length: the answers of the index, and its requests, step by step.
 
 use dm_core::items::block::{KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT};
 use dm_core::items::key::KeyShape;
@@ -303,7 +303,7 @@ fn agrees_with_a_map_of_byte_strings() {
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Values that no place is left for are refused, and what was there stays; what fits goes on.
+/// Values for which there is no memory are refused, and the old value stays. Smaller ones still succeed.
 #[test]
 fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     let parameters = Parameters { key_bytes_max: 64, value_bytes_max: 2000 };
@@ -326,7 +326,7 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
             let refused = run(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 2000], b"").result;
             assert!(refused.is_err_and(|error| error.cause == Cause::PoolFull && error.effect == Effect::None));
             assert_eq!(get(client, &0u32.to_be_bytes()), Some(vec![0; 2000]), "as it was");
-            // A place comes back, and is used: for smaller blocks, too.
+            // A place becomes free, and is reused, also for smaller blocks.
             assert_eq!(ask(client, OperationKind::Delete, &1u32.to_be_bytes(), b"", b"").0, Outcome::Deleted);
             assert_eq!(ask(client, OperationKind::Update, &0u32.to_be_bytes(), &[9; 500], b"").0, Outcome::Updated);
             assert_eq!(ask(client, OperationKind::Update, &2u32.to_be_bytes(), &[8; 500], b"").0, Outcome::Updated);
@@ -337,8 +337,8 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     }
 }
 
-/// Links of two dozen layers, two from each to the next: of one record in the last, sixteen million. The walk counted them one by
-/// one.
+/// Two dozen layers, each with two links to the next one, and one record in the last: it counts as sixteen million. The
+/// walk counted them one by one.
 #[test]
 fn links_in_a_maze_end_no_walk_late() {
     const LAYERS: u64 = 24;
@@ -376,11 +376,12 @@ fn links_in_a_maze_end_no_walk_late() {
     });
 }
 
-/// An insert took back the layer that it had made in vain, which emptied a leaf, and the merge of that leaf failed with a queue pair: the
-/// WRITE that retires the right leaf was under way. The insert settles by itself before its next step. It freed the lock of the parent, on
-/// another memory node, at once. Somebody locked the parent and linked the right leaf again; then that WRITE landed.
+/// An insert removed the layer that it had made in vain, which emptied a leaf, and the merge of that leaf failed with a
+/// queue pair. The WRITE that retires the right leaf was under way. The insert settles by itself before its next step.
+/// It freed the lock of the parent, on another memory node, at once. Another lane locked the parent and linked the
+/// right leaf again. Then that WRITE landed.
 ///
-/// Which records make such a merge is searched for.
+/// The test searches for records that make such a merge.
 #[test]
 fn an_insert_that_settles_inside_itself_frees_nothing_while_a_write_that_failed_may_still_land() {
     for kind in [IndexKind::Sherman, IndexKind::Chime] {
@@ -392,13 +393,13 @@ fn an_insert_that_settles_inside_itself_frees_nothing_while_a_write_that_failed_
     }
 }
 
-/// An insert of a key whose slice has a block. When it has unlocked `releases` times, the last `deleted` of `records` records are
-/// deleted. `false`: it comes to no merge of leaves on two memory nodes.
+/// Inserts a key whose slice has a block. When the insert has unlocked `releases` times, another lane deletes the last
+/// `deleted` of `records` records. Returns `false` if no merge of leaves on two memory nodes occurs.
 fn merge_cut_short(kind: IndexKind, records: usize, deleted: usize, releases: usize) -> bool {
     // Few leaves fill a chunk, and chunks come from both memory nodes in turn.
     let shape = Shape { key_bytes: 16, value_bytes: 1000, spans: (2, 32) };
     let mut setup = Setup { recovery: Some(64), chunk_nodes: 2, region_bytes: 1 << 20, ..Setup::new(shape).on(2) };
-    // Otherwise the other lane would queue behind this one, which has not seen yet that it has unlocked.
+    // With local queues, the other lane would queue behind this one, which has not noticed yet that it has unlocked.
     setup.spending.options.hierarchical = false;
     (setup.spending.lanes, setup.spending.page_bytes, setup.spending.links) = (2, 4096, 16);
     let parameters = Parameters { key_bytes_max: 32, value_bytes_max: 32 };

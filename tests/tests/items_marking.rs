@@ -1,4 +1,4 @@
-//! The walk that tells which places of blocks are in use, while others change what it walks over.
+//! The walk that finds which places of blocks are in use, while operations change the index under it.
 
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
@@ -81,7 +81,7 @@ impl<I: Index> Scene<'_, '_, '_, I> {
         self.run(OperationKind::Upsert, key, &value);
     }
 
-    /// A walk; `between` does something in front of each of its submits. Also how many those are.
+    /// Runs a walk, and `between` before each of its submits. Also returns the number of submits.
     fn walk(&mut self, between: &mut dyn FnMut(&mut Self)) -> (Places, u32) {
         let (mut places, mut submits) = (Places::new(), 0);
         let (index, lanes) = (self.index, self.lanes);
@@ -150,7 +150,7 @@ fn on_all_kinds(returned_blocks: usize, links: usize, story: &mut impl Story) {
     }
 }
 
-/// What the walk tells is all there is in use, when nobody changes anything.
+/// Without changes, the walk finds exactly the places in use.
 #[test]
 fn a_walk_tells_every_place_that_is_in_use_and_no_other() {
     struct Quiet;
@@ -177,8 +177,8 @@ fn a_walk_tells_every_place_that_is_in_use_and_no_other() {
     on_all_kinds(4096, 64, &mut Quiet);
 }
 
-/// Layers are made in front of the walk and behind it, and entries become links while it stands between two submits. No place is
-/// used twice here, so what is in use before and after was in use all the time.
+/// Layers are made before and behind the walk, and entries become links while it is paused between two submits. No
+/// place is used twice here, so a place that is in use before and after the walk was in use all the time.
 #[test]
 fn what_is_named_throughout_is_told_whatever_moves() {
     struct Busy;

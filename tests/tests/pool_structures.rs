@@ -1,7 +1,7 @@
 //! Superblock, catalog, rows and chunk table under racing compute nodes, failing queue pairs and arbitrary bytes.
 //!
-//! A tiny memory executes the requests of several lanes one at a time, in an order that a list of choices gives: every
-//! interleaving of requests can happen, and a failing one can be told again.
+//! A tiny memory executes the requests of several lanes one at a time, in an order that a list of choices gives. So
+//! every interleaving of requests can occur, and a failing one can be repeated.
 
 use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
@@ -422,10 +422,10 @@ fn a_compute_node_joins_beats_and_leaves() {
     assert_eq!(row_now(&mut pool, member.row).decode().unwrap().life, None);
     let gone = alone(&mut pool, &lane, None, rows::heartbeat(&lane, &home, member, 43, 7, 0));
     assert!(matches!(gone, Err(RowError::Fenced { .. })));
-    // The row's next life has another name.
+    // The row's next incarnation has another name.
     let next = alone(&mut pool, &lane, None, rows::join(&lane, &home, &joiner(2), 0)).unwrap();
     assert_eq!((next.row, next.incarnation), (RowId(1), 2));
-    // A late leave of the first life does not end the second.
+    // A late leave of the first incarnation does not end the second.
     alone(&mut pool, &lane, None, rows::leave(&lane, &home, member, true)).unwrap();
     assert_eq!(row_now(&mut pool, next.row).decode().unwrap().state, RowState::Live);
 }

@@ -1,11 +1,13 @@
-//! A kind of index is registered by a few lines: all else about it lies in files and folders that are named after it.
+//! A kind of index is registered by a few lines. All other code about it lies in files and folders that are named after
+//! it.
 //!
-//! Counted are lines of Rust, but for comments, in which a kind's name is a word or a part of one. Not counted are
+//! The test counts lines of Rust, without comments, in which a kind's name is a word or a part of one. It does not
+//! count
 //!
 //! - tests and examples, which may be about any kind;
-//! - what is about one kind and no other has to have: the manual's pages, planted bugs, the figures of papers, which compare
-//!   kinds with each other, the layouts, which are described beside each other, the bare loop that `dm bench` compares
-//!   an index with, and the account of a radix tree's memory.
+//! - what only one kind has: the manual's pages, mutants, the figures of papers, which compare kinds with each other,
+//!   the layouts, which are described beside each other, the bare loop that `dm bench` compares an index with, and the
+//!   account of a radix tree's memory.
 //!
 //! The first kind of the list has some lines more: programs that need any index take that one.
 

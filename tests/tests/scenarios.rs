@@ -1,4 +1,4 @@
-//! Bugs that were, each told before it is played.
+//! Scenarios of earlier bugs: each test describes its bug, and then runs it.
 
 use dm_core::btree::Options;
 use dm_core::lane::Stage;
@@ -15,7 +15,7 @@ use dm_tests::subject::{Shape, Subject};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
-/// accepted. Every key of the index was lost to everybody.
+/// accepted. Every key of the index was lost.
 #[test]
 fn descending_keys_make_no_tower() {
     alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(2, 2)), |client| {
@@ -30,7 +30,8 @@ fn descending_keys_make_no_tower() {
     });
 }
 
-/// A leaf of nine packets took an emulated NIC longer than versions can vouch for, each time, and the walk said that it was torn.
+/// A leaf of nine packets took an emulated NIC longer than versions can vouch for, every time, and the walk reported a
+/// torn leaf.
 #[test]
 fn what_is_slow_is_not_torn() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
@@ -46,8 +47,8 @@ fn what_is_slow_is_not_torn() {
 }
 
 /// Lane 1 waited in the local queue and was dropped just when lane 0 handed it the lock. Settling learned of the
-/// hand-over from the local table, which says it once, and began to unlock; it was dropped, too. The settling after that
-/// knew of nothing to unlock: the lock word stayed held for ever.
+/// handover from the local table, which tells it once, and began to unlock; it was dropped, too. The next settling
+/// found no lock to release: the lock word stayed held for ever.
 #[test]
 fn a_settling_that_was_dropped_forgets_no_hand_over() {
     alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(4, 4)), |client| {
@@ -78,9 +79,9 @@ fn a_settling_that_was_dropped_forgets_no_hand_over() {
     });
 }
 
-/// A merge that failed on a dead memory node left a lock to settle, and its operation, which had succeeded, went on to
-/// help a half-split: the same lock again, and the lane queued behind itself. Whoever starts an operation on a lane that
-/// is in doubt is told so now.
+/// A merge that failed on a dead memory node left a lock to settle. Its operation had succeeded, and went on to help a
+/// half-split under the same lock, so the lane queued behind itself. Now an operation that is started on a lane in
+/// doubt fails.
 #[test]
 fn a_lane_in_doubt_refuses_operations() {
     alone(&ShermanSubject, &Direct, &Setup::new(Shape::words(4, 4)), |client| {
@@ -99,9 +100,10 @@ fn a_lane_in_doubt_refuses_operations() {
     });
 }
 
-/// A merge failed with its queue pair while two of its WRITEs were under way to one memory node, and settling freed the
-/// parent's lock on another one at once. Somebody locked the parent, saw that the right leaf was not retired, and linked it
-/// again; then the WRITE that retired it landed. Settling asks now, before it frees anything, whether that queue pair is closed.
+/// A merge failed with its queue pair while two of its WRITEs were under way to one memory node. Settling freed the
+/// parent's lock on another memory node at once. Another lane locked the parent, saw that the right leaf was not
+/// retired, and linked it again. Then the WRITE that retired it landed. Now settling first asks whether that queue pair
+/// is closed, before it frees anything.
 #[test]
 fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject, &SmartSubject] {
@@ -144,9 +146,10 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
     }
 }
 
-/// A lane handed a lock word over, with the redo record of its WRITE in its slot. The next lane wrote the same leaf, handed the word on,
-/// and used its own slot again under another lock. The third lane failed, and settling took the record of the first lane for the last
-/// one: a value that the second lane had written, and whose update had succeeded, was overwritten by the value before.
+/// A lane handed a lock word over, with the redo record of its WRITE in its slot. The next lane wrote the same leaf,
+/// handed the word on, and used its own slot again under another lock. The third lane failed, and settling took the
+/// redo record of the first lane for the last one. So the value of the second lane, whose update had succeeded, was
+/// overwritten by the earlier one.
 #[test]
 fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
     // An entry is longer than a line: its WRITE needs a redo record.
@@ -183,11 +186,12 @@ fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
     }
 }
 
-/// A lane wrote a parent and handed the parent's lock over. The next lane merged two leaves: it wrote the parent, retired the right leaf on
-/// another memory node, and failed at the left leaf, whose redo record had overwritten that of the parent. Settling took the record of the
-/// lane before it for the last one: the parent pointed to the retired leaf again.
+/// A lane wrote a parent and handed the parent's lock over. The next lane merged two leaves. It wrote the parent,
+/// retired the right leaf on another memory node, and failed at the left leaf, whose redo record had overwritten that
+/// of the parent. Settling took the redo record of the lane before it for the last one. So the parent pointed to the
+/// retired leaf again.
 ///
-/// Which keys make lanes meet like this is searched for.
+/// The test searches for keys that make lanes meet like this.
 #[test]
 fn a_redo_record_of_a_parent_stays_while_its_lock_is_held() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
@@ -202,8 +206,9 @@ fn a_redo_record_of_a_parent_stays_while_its_lock_is_held() {
 /// Records in the tree of [`merge_of_handed_over_parent`].
 const PARENT_RECORDS: u64 = 36;
 
-/// Lane 1 deletes the last of `count` records from record `first` on. Lane 0 inserts a key behind record `behind` and hands it the lock of
-/// the parent. `false`: this comes to no such merge. Without `behind`: whether the delete comes to one by itself.
+/// Lane 1 deletes the last of `count` records from record `first` on. Lane 0 inserts a key behind record `behind` and
+/// hands lane 1 the lock of the parent. Returns `false` if no such merge occurs. Without `behind`, returns whether the
+/// delete causes one by itself.
 fn merge_of_handed_over_parent(subject: &dyn Subject, (first, count): (u64, u64), behind: Option<u64>) -> bool {
     // Few leaves fill a chunk, chunks come from both memory nodes in turn, and all leaves have one parent.
     let shape = Shape { value_bytes: 400, ..Shape::words(2, 64) };
@@ -267,8 +272,8 @@ fn merge_of_handed_over_parent(subject: &dyn Subject, (first, count): (u64, u64)
     met
 }
 
-/// A lane of CHIME that lost the CAS of a leaf's lock paused before the next one, whatever the switch for that said: what was measured
-/// as "without back-off" was with it.
+/// A lane of CHIME that lost the CAS of a leaf's lock paused before the next one even with back-off switched off. So
+/// measurements labelled "without back-off" had it.
 #[test]
 fn without_back_off_the_next_cas_follows_at_once() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject, &SmartSubject] {

@@ -1,5 +1,5 @@
-//! How much of the pool a SMART index takes: nodes have room for their own slots, not for the largest type's. And what happens when
-//! all of it is taken, and some waits for the epochs.
+//! How much of the pool a SMART index takes: a node has room for its own slots, not for those of the largest type. Also
+//! tests a full pool, part of which is in limbo.
 
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
@@ -59,14 +59,15 @@ fn nodes_and_leaves_take_half_as_much_again_as_slots_in_use_and_leaves() {
     });
 }
 
-/// A compute node with a part in the epochs, whose pool has a few chunks. The first lane works, the second keeps.
+/// A compute node that takes part in the epochs, whose pool has a few chunks. The first lane runs operations, the
+/// second makes turns.
 struct Small<'a, 's, 'm> {
     index: &'a Smart<'s>,
     lanes: &'a [Lane<'m>; 2],
     fabric: &'a mut AnyFabric,
     epochs: &'a Epochs,
     pins: &'a [Pin; 2],
-    /// Pauses of operations that waited for memory, and those it takes to have a turn; 0: nobody keeps.
+    /// Pauses of operations that waited for memory, and after how many of them a turn follows; 0: no turns.
     waited: u64,
     pauses_per_turn: u64,
     /// Chunks of the pool.
@@ -108,7 +109,7 @@ impl Small<'_, '_, '_> {
                 self.waited += 1;
                 if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
                     self.turn();
-                    // It has no pin that says an older one: with nobody in an operation the row says what there is.
+                    // No pin holds an older epoch: without operations under way, the row says the pool's epoch.
                     assert_eq!(self.epochs.vouched(self.pins), self.epochs.vouched(&[]));
                 }
             }
@@ -139,7 +140,7 @@ fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Keys in no order, none twice.
+/// Keys in random order, without duplicates.
 const fn spread(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -164,8 +165,9 @@ fn a_small_pool_is_written_over_and_over_at_the_speed_of_the_epochs() {
     });
 }
 
-/// Nodes that grow are replaced all the time, so some always wait for the epochs. Inserts into a pool that was mostly free waited
-/// for them, too, whenever an eighth of the few chunks waited that had been granted: a load waited as long as it worked.
+/// Nodes that grow are replaced all the time, so some places are always in limbo. Inserts into a pool that was mostly
+/// free waited for these, too, whenever an eighth of the few granted chunks was in limbo. So a load waited as long as
+/// it worked.
 #[test]
 fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
     small(200, 5, |node| {
@@ -173,7 +175,7 @@ fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
         let mut granted_when_it_waited = None;
         while granted_when_it_waited.is_none() {
             if n % 50 == 0 {
-                // As a keeper does, which finds out in a few turns that all rows have reached an epoch that was asked for.
+                // As a keeper does, which notices within a few turns that all rows have reached the requested epoch.
                 (0..3).for_each(|_| node.turn());
             }
             let inserted = node.run(OperationKind::Insert, spread(n));

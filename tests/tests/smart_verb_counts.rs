@@ -1,4 +1,4 @@
-//! What every operation of SMART asks of the fabric, step by step: the goldens in `tests/goldens/verbs/smart_*`.
+//! The requests of every operation of SMART, step by step: the goldens in `tests/goldens/verbs/smart_*`.
 
 use dm_core::btree::Options;
 use dm_core::marks::Mark;
@@ -35,7 +35,7 @@ fn hits(lines: &mut Lines, setup: &Setup, write: u32) {
         // Chunks for what is new.
         client.put(5, 5);
         let early = setup.spending.options.chain_lock_read;
-        // One whose record decides is done after its READ, or with the lock in hand and to be let go of.
+        // An operation that the record decides ends after its READ, or has to release the lock.
         let decided = if early { 2 } else { 1 };
         lines.note("get, present", 1, &client.run(Get, 40, 0, 0));
         lines.note("update, present", write, &client.run(Update, 40, 1, 0));

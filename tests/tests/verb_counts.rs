@@ -1,8 +1,8 @@
-//! What every operation of Sherman asks of the fabric, step by step: the goldens in `tests/goldens/verbs`.
+//! The requests of every operation of Sherman, step by step: the goldens in `tests/goldens/verbs`.
 //!
-//! A line is one operation: requests of one submit separated by commas, submits by semicolons. Beside it, the round
-//! trips that the table in `dm_core::sherman` promises; where that is not what was counted the test fails, so a golden
-//! cannot be blessed against the table.
+//! A line is one operation: requests of one submit separated by commas, submits by semicolons. Beside it are the round
+//! trips that the table in `dm_core::sherman` promises. If another number is counted the test fails, so a golden that
+//! contradicts the table cannot be blessed.
 
 use dm_core::btree::Options;
 use dm_core::operation::{Operation, OperationKind};
@@ -59,8 +59,8 @@ fn operations_on_a_cached_route() {
     goldens::check("verbs/cached_route.txt", &lines.0);
 }
 
-/// What recovery adds, where lines of a dead sender land whole: to a WRITE of one line nothing, to a longer one the
-/// WRITE of its image, in the same chain. Round trips stay what they are.
+/// What recovery adds, if whole lines of a dead sender land: nothing for a WRITE of one line; for a longer one the
+/// WRITE of its redo record, in the same chain. The round trips stay the same.
 #[test]
 fn recovery_adds_no_round_trip() {
     let mut lines = Lines::default();
@@ -267,7 +267,7 @@ fn scans() {
     goldens::check("verbs/scans.txt", &lines.0);
 }
 
-/// The operation of lane 1 with the lock handed over by lane 0 and handed on to lane 2: what it asked of memory nodes,
+/// The operation of lane 1, to which lane 0 hands the lock over, and which hands it on to lane 2. Returns its requests,
 /// one text per submit.
 fn handed(client: &mut Client<'_, '_>, kind: OperationKind, n: u64) -> Vec<String> {
     for lane in 0..3 {

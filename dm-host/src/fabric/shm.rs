@@ -6,7 +6,7 @@
 //! lines and words whole.
 //!
 //! - [`litmus`]: probes whether vector moves tear.
-//! - `rpc`: calls to daemons. `mortal`: kills the process in the middle of a WRITE, for tests.
+//! - `rpc`: calls to daemons. `mortal`: crash points for tests, which kill the process in the middle of a WRITE.
 //!
 //! # What is guaranteed, and why
 //!

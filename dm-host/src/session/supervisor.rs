@@ -6,7 +6,7 @@
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
 //!           ├─ validator, while a walk is asked for: a lane of its own
-//!           └─ adopter, once a lease, for as long as it takes: the same lane
+//!           └─ orphan collector, once a lease, for as long as it takes: the same lane
 //! ```
 //!
 //! The supervisor sleeps. Every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them so that
@@ -43,7 +43,7 @@ const ORPHAN_COLLECTION_MAX: Duration = Duration::from_millis(250);
 
 /// Pause before the session continues a collection that waits for epochs: a small part of an epoch. Memory that is
 /// unlinked from the index meanwhile in chunks of the collection set is lost until these chunks are collected again.
-const ADOPTION_PAUSE: Duration = Duration::from_millis(5);
+const COLLECTION_PAUSE: Duration = Duration::from_millis(5);
 
 /// How often the supervisor checks parked lanes. An operation in a local lock queue may notice its deadline this late.
 const TICK: Duration = Duration::from_millis(50);
@@ -173,15 +173,15 @@ impl Supervisor {
         wakes: &Wakes,
     ) {
         let lease = Duration::from_nanos(self.node.terms().lease_ns());
-        let mut collected_orphans = Instant::now();
-        let (adopting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
+        let mut collected_at = Instant::now();
+        let (collecting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
         let waits = Arc::new(AtomicBool::new(waits));
         loop {
             // A collection that is under way waits for epochs, which are shorter than leases.
             let due = if waits.load(Ordering::Relaxed) { Duration::ZERO } else { lease };
-            if collected_orphans.elapsed() >= due && !adopting.swap(true, Ordering::Relaxed) {
-                collected_orphans = Instant::now();
-                let (adopting, closing, waits) = (Arc::clone(&adopting), Arc::clone(&closing.0), Arc::clone(&waits));
+            if collected_at.elapsed() >= due && !collecting.swap(true, Ordering::Relaxed) {
+                collected_at = Instant::now();
+                let (collecting, closing, waits) = (Arc::clone(&collecting), Arc::clone(&closing.0), Arc::clone(&waits));
                 let collect_orphans = move || {
                     // If a walk has the lane, this is tried again later.
                     if let Ok(mut walker) = walker.try_lock() {
@@ -191,12 +191,12 @@ impl Supervisor {
                         let still = go_on(|| collect_orphans(index, &mut walker, &closes), is_over, thread::sleep);
                         waits.store(still, Ordering::Relaxed);
                     }
-                    adopting.store(false, Ordering::Relaxed);
+                    collecting.store(false, Ordering::Relaxed);
                 };
                 if let Err(error) =
-                    thread::Builder::new().name("dm-adopt".to_owned()).spawn_scoped(scope, collect_orphans)
+                    thread::Builder::new().name("dm-collect".to_owned()).spawn_scoped(scope, collect_orphans)
                 {
-                    tracing::warn!("starting a thread to adopt memory: {error}");
+                    tracing::warn!("starting a thread that collects orphans: {error}");
                 }
             }
             match self.commands.recv_timeout(TICK) {
@@ -271,13 +271,13 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
 fn collect_orphans(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> CollectedOrphans {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
-    let collected_orphans = adopt_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
-        tracing::debug!("adopting memory: {error}");
+    let collected_orphans = collect_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
+        tracing::debug!("collecting memory: {error}");
         CollectedOrphans::default()
     });
     if collected_orphans.chunks > 0 || collected_orphans.bytes > 0 {
         tracing::info!(
-            "adopted {} chunks of compute nodes that are gone; {} bytes came back",
+            "collected {} chunks of departed compute nodes; {} bytes are free again",
             collected_orphans.chunks,
             collected_orphans.bytes
         );
@@ -299,14 +299,14 @@ fn go_on(
         if is_over() {
             return true;
         }
-        pause(ADOPTION_PAUSE);
+        pause(COLLECTION_PAUSE);
     }
 }
 
 /// Ties the lane's lifetime to the fabric's. A collection keeps no session from opening for long, and none from
 /// closing: it is dropped between two submits. It continues soon where it was, since it may have chunks in its
 /// collection set, and no other compute node collects meanwhile.
-fn adopt_on(
+fn collect_on(
     index: &Watched<'_, impl Index>,
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,

@@ -19,8 +19,8 @@ use dm_host::kinds::IndexParameters;
 /// The subject.
 pub const SUBJECT: ChimeSubject = ChimeSubject;
 
-/// CHIME. Its leaves have eight entries at least: smaller spans become that, with neighborhoods so short that leaves split
-/// when they have a few records.
+/// CHIME. Its leaves have eight entries at least: smaller spans become eight, with neighborhoods so short that leaves
+/// split when they have a few records.
 #[derive(Clone, Copy, Debug)]
 pub struct ChimeSubject;
 
@@ -60,7 +60,8 @@ impl Subject for ChimeSubject {
     }
 
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        // Leaves are joined when one has no records left, which is rare; to be seen from the left at that moment is rarer.
+        // A leaf is merged only when it has no records left, which is rare. A reader that comes from the left at that
+        // moment is rarer.
         let adversity = &[
             Mark::TornRead,
             Mark::GuardRefusal,
@@ -83,12 +84,12 @@ impl Subject for ChimeSubject {
     }
 
     fn bulk_fill_percent(&self) -> (u64, u64) {
-        // Small leaves are closed when a key finds no way, or with seven of eight entries.
+        // A bulk load closes a small leaf when a key finds no place in it, or when seven of eight entries are used.
         (60, 88)
     }
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {
-        // Leaves have room for more than are fought for: they split, and are rid of their dead.
+        // Leaves have more entries than there are keys here: they split, and purge deleted entries.
         (14, &[Mark::LeafSplit, Mark::Purge])
     }
 

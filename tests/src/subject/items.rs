@@ -13,8 +13,8 @@ use dm_host::kinds::{IndexParameters, with_index};
 use dm_sim::verify::Inside;
 use dm_sim::verify::items::stretched::{Stretch, Stretched};
 
-/// Items over one of the indexes, slices of seven bytes, keys and values stretched: most keys are some layers deep, most values
-/// in blocks.
+/// Items over one of the indexes, with slices of seven bytes. Keys and values are stretched: most keys are some layers
+/// deep, and most values lie in blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemsSubject<S>(pub S);
 
@@ -39,7 +39,7 @@ impl<S: UnderItems> ItemsSubject<S> {
         Self::stretch(shape).parameters()
     }
 
-    /// What the index below is created with.
+    /// The sizes with which the index below is created.
     const fn below(shape: &Shape) -> Shape {
         Shape { key_bytes: 16, value_bytes: 16, ..*shape }
     }

@@ -1,4 +1,4 @@
-//! What is tested: an index, behind a face that does not know which.
+//! What is tested: an index, behind an interface that hides its kind.
 
 pub mod chime;
 pub mod items;
@@ -129,10 +129,11 @@ pub trait Subject: Sync {
         })
     }
 
-    /// Settings of its switches that differ in what it asks of the fabric, by name.
+    /// Settings of its techniques that differ in the requests it makes, by name.
     fn switches(&self) -> Vec<(&'static str, Options)>;
 
-    /// Whether the memory of deleted records serves any key at once; otherwise, until the epochs pass, only their own keys.
+    /// Whether the memory of deleted records can be used for any key at once. If not, it serves only the deleted keys
+    /// until the epochs have advanced.
     fn reuses_for_any_key(&self) -> bool {
         true
     }
@@ -147,7 +148,7 @@ pub trait Subject: Sync {
         kind != OperationKind::Get
     }
 
-    /// What many lanes under adversity have to come across, and what while others are dropped.
+    /// Marks that many lanes under adversity have to hit, and those that they have to hit while lanes are dropped.
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
         let adversity = &[
             Mark::TornRead,
@@ -180,7 +181,7 @@ pub trait Subject: Sync {
         ]
     }
 
-    /// Parameters out of range besides those of keys and values, and what is to be said of them.
+    /// Parameters out of range besides those of keys and values, and what the error says.
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
         vec![
             (Shape::words(1, 4), "1 entries"),
@@ -194,12 +195,13 @@ pub trait Subject: Sync {
         (75, 85)
     }
 
-    /// How many keys a few lanes have to fight for so that leaves change, and what of that they do often.
+    /// For how many keys a few lanes have to compete so that leaves change, and the marks of the changes that are
+    /// frequent.
     fn few_keys(&self) -> (u32, &'static [Mark]) {
         (3, &[Mark::LeafSplit, Mark::Merge])
     }
 
-    /// Makes the lock words that lie in nodes those of a stranger who never lets go, or free.
+    /// Makes every lock word in a node that of a holder that never releases it, or free.
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         let _ = (fabric, geometry, shape, held);
     }

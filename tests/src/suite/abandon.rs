@@ -1,4 +1,4 @@
-//! The future is dropped at the k-th submit, for every k; waiters that leave their queue.
+//! Futures are dropped at the k-th submit, for every k, and waiters leave their queue.
 
 use super::bounds;
 use crate::bed::{Bed, Fixture, Setup};
@@ -102,7 +102,7 @@ impl Case {
         bounds::operation(self.kind)
     }
 
-    /// Everybody goes on with the key as if nothing had happened.
+    /// Other operations continue with the key.
     pub fn go_on(&self, client: &mut Client<'_, '_>, when: &str) {
         for lane in [1, 0] {
             client.arguments(lane, self.n, 1, 0);
@@ -126,12 +126,12 @@ pub fn prepare(subject: &dyn Subject, bed: &mut Bed, case: &Case) {
     });
 }
 
-/// Everything in the index, by number.
+/// All records, by number.
 pub fn content(client: &mut Client<'_, '_>) -> BTreeMap<u64, u32> {
     client.everything().into_iter().map(|(key, stamp)| (number(&key), stamp)).collect()
 }
 
-/// The operation happened or it did not, and what is said about that is true.
+/// Checks that the operation happened or did not, and that the reported effect is true.
 pub fn judge(case: &Case, before: &BTreeMap<u64, u32>, now: &BTreeMap<u64, u32>, effect: Effect, when: &str) {
     let mut after = before.clone();
     if case.kind != OperationKind::Scan {
@@ -149,10 +149,10 @@ pub fn judge(case: &Case, before: &BTreeMap<u64, u32>, now: &BTreeMap<u64, u32>,
     assert!(fits, "{when}: said {effect:?}\n  before {before:?}\n  now    {now:?}\n  after  {after:?}");
 }
 
-/// When, relative to the submit, the future is dropped.
+/// When the future is dropped, relative to the submit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// Before it is posted; the driver posts it all the same, as it must if anybody may be woken by it.
+    /// Before the submit is posted; the driver posts it all the same, since it may wake another lane.
     BeforePost,
     /// Before it is posted, and the queue pair is closed before anything of it is sent.
     Lost,
@@ -160,8 +160,8 @@ enum Moment {
     Completed,
 }
 
-/// Whatever the future was doing when it was dropped, settling makes the lane usable, nothing stays held, and the
-/// operation happened or did not. Settling itself may be dropped and done again.
+/// A future is dropped at every step. Settling must then make the lane usable and release every lock. The operation
+/// happened or it did not. Settling itself may be dropped and repeated.
 pub fn dropped_at_every_step(subject: &dyn Subject, fixture: &dyn Fixture) {
     for case in CASES {
         for moment in [Moment::BeforePost, Moment::Lost, Moment::Completed] {
@@ -236,9 +236,9 @@ fn drop_at<T>(steps: &mut Steps<'_, '_, T>, client: &mut Client<'_, '_>, moment:
     true
 }
 
-/// Four lanes of one compute node want the same few keys, and any of them may be dropped at any time: waiting, handed
-/// the lock, holding it, settling. No wake is lost, every lane comes to its end, nothing stays held, and each key's
-/// value is one that somebody wrote.
+/// Four lanes of one compute node want the same few keys. Any of them may be dropped at any time: while it waits, is
+/// handed the lock, holds it, or settles. No wake is lost, every lane ends, no lock stays held, and each key's value
+/// was written by some operation.
 pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
     let mut marks = [0; Mark::ALL.len()];
     for seed in 0..400 {
@@ -339,7 +339,7 @@ fn scuffle(client: &mut Client<'_, '_>, rng: &mut Rng, seed: u64, keys: u32) {
                 let what = if run.settles { "settling" } else { "an operation" };
                 match result {
                     Ok(_) => {}
-                    // Its batch was led by a lane that was dropped; an operation that is told so may have happened.
+                    // A lane that led its batch was dropped. The operation that is told so may have happened.
                     Err(error) if error.cause == Cause::LeaderLost && !run.settles => {
                         assert_ne!(error.effect, Effect::Done, "seed {seed}");
                     }

@@ -11,7 +11,7 @@ use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{NodeId, Status};
 use dm_sim::block_on;
 
-/// Makes every lock word that of a stranger who never lets go, or free.
+/// Makes every lock word that of a holder that never releases it, or free.
 fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, held: bool) {
     let stranger = LockWord::new(RowId(99), 7).expect("a small sequence");
     let word = if held { stranger } else { LockWord::FREE };
@@ -22,7 +22,8 @@ fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, 
     subject.set_node_locks(client.fabric, client.geometry, shape, held);
 }
 
-/// An operation that cannot get its lock ends at its deadline, without effect, and owes nothing; readers do not care.
+/// An operation that cannot get its lock ends at its deadline, without effect, and leaves no lock record. Reads
+/// succeed.
 pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
     for (name, options) in fixture.switches(subject) {
         alone(subject, fixture, &Setup::new(Shape::words(4, 4)).switched(options), |client| {
@@ -46,7 +47,7 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
             }
             assert_eq!(client.get(20), Some(20));
             assert_eq!(client.everything().len(), 50);
-            // Without a deadline there is one all the same.
+            // Without a deadline of the caller, the index's own deadline holds.
             client.arguments(0, 20, 1, 20);
             let future = client.index.execute(&client.lanes[0], Operation::point(OperationKind::Update));
             let error = client.drive(0, future).result.expect_err("the lock is never free");
@@ -59,8 +60,8 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
     }
 }
 
-/// A memory node that is down is an error that names it, at whatever step it goes down; the lane can be settled, and
-/// lanes that queued for a lock there get their turn and the error.
+/// A memory node that is down is an error that names it, at whatever step it goes down. The lane can be settled. Lanes
+/// that queued for a lock there get their turn, and the same error.
 pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixture) {
     let setup = Setup { region_bytes: 256 << 10, ..Setup::new(Shape::words(2, 2)) };
     for kind in OperationKind::ALL {

@@ -9,7 +9,8 @@ use dm_core::operation::{Cause, Effect, OperationKind};
 use dm_sim::rng::Rng;
 use std::collections::BTreeMap;
 
-/// Records are there after the load and not before; leaves are about four fifths full; the index goes on as any other.
+/// The records are visible after the load and not before. Leaves are about four fifths full. The index then works as
+/// any other.
 pub fn loads_what_ascends(subject: &dyn Subject, fixture: &dyn Fixture) {
     for (spans, count, nodes) in
         [((2, 2), 0, 1), ((2, 2), 1, 1), ((2, 2), 50, 2), ((5, 5), 700, 3), ((57, 61), 9_000, 1)]
@@ -46,7 +47,7 @@ pub fn loads_what_ascends(subject: &dyn Subject, fixture: &dyn Fixture) {
     }
 }
 
-/// Keys that do not ascend are refused one by one and the load goes on; an index that is not empty refuses all.
+/// Keys that do not ascend are refused one by one, and the load continues. An index that is not empty refuses all.
 pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture) {
     alone(subject, fixture, &Setup::new(Shape::words(3, 3)), |client| {
         for n in [10u64, 20, 30] {
@@ -63,7 +64,7 @@ pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture
         client.bulk_finish().expect("nothing was loaded, so nothing is to be done");
         same(client, &BTreeMap::from([(10, 10), (20, 20), (30, 30)]));
     });
-    // Somebody else, another compute node say, fills the index meanwhile: the load fails as a whole, and says so.
+    // Another compute node inserts into the index meanwhile: the load fails as a whole, and says so.
     let setup = Setup::new(Shape::words(3, 3));
     let mut bed = fixture.bed(subject, &setup);
     crate::client::on_bed(subject, &mut bed, &setup, 0, &mut |client| {
@@ -81,8 +82,8 @@ pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture
     });
 }
 
-/// A bulk load that ran out of memory must not become visible in part. It once could: the append that failed had closed
-/// a leaf and not told the level above, and finishing then made the tree begin at the leaf after it.
+/// A bulk load that ran out of memory must not become visible in part. An append that failed once closed a leaf without
+/// telling the level above. Finishing then made the tree begin at the next leaf.
 pub fn a_bulk_load_that_failed_leaves_nothing(subject: &dyn Subject, fixture: &dyn Fixture) {
     let setup = Setup { region_bytes: 192 << 10, ..Setup::new(Shape::words(2, 2)) };
     alone(subject, fixture, &setup, |client| {

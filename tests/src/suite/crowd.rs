@@ -1,9 +1,9 @@
 //! Many lanes of several compute nodes on a fabric that uses every freedom it has.
 //!
-//! What a lane sees is checked without a history: every lane has *own* keys that nobody else writes, of which it knows
-//! what they hold, and all share a few keys whose sum has to come out right: a key that is inserted and deleted is
-//! there at the end exactly if one more insert than deletes succeeded, and a counter raised by `update_if` holds as
-//! many as succeeded. Own and shared keys lie between each other, in the same leaves.
+//! The checks need no recorded history. Every lane has *own* keys that no other lane writes, so it knows what they
+//! hold. All lanes share a few keys whose sum must be right at the end: a key that is inserted and deleted exists
+//! exactly if one more insert than deletes succeeded, and a counter raised by `update_if` has as many steps as
+//! succeeded. Own and shared keys alternate, so they lie in the same leaves.
 
 use crate::bed::Setup;
 use crate::oracle::{self, answer, stamp, value};
@@ -94,7 +94,7 @@ impl Keys {
         i * (self.people + 1) + 1 + person
     }
 
-    /// Whose it is; `None`: everybody's.
+    /// The lane whose key it is; `None`: it is shared.
     fn owner(&self, n: u64) -> Option<u64> {
         (n % (self.people + 1)).checked_sub(1)
     }
@@ -129,14 +129,14 @@ fn seeds(first: u64, usual: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Leaves the log of the world in the file that `DM_LOG` names, for whoever looks for the reason.
+/// Writes the log of the world to the file that `DM_LOG` names, to find the cause of a failure.
 fn write_log(world: &World) {
     if let Some(file) = std::env::var_os("DM_LOG") {
         std::fs::write(file, dm_sim::log::text(world.log())).expect("a place for the log");
     }
 }
 
-/// Everybody's results fit together, whatever the fabric does with the freedom it has.
+/// The results of all lanes fit together, whatever the fabric does with the freedom it has.
 pub fn lanes_agree_under_adversity(subject: &dyn Subject) {
     let mut marks = Marks::default();
     for (name, setup) in setups(subject) {
@@ -161,8 +161,8 @@ pub fn lanes_agree_while_others_are_dropped(subject: &dyn Subject) {
     marks.assert(subject.crowd_marks().1);
 }
 
-/// When a memory node dies, every operation of every lane ends, with an outcome or with that error, and every lane can
-/// go on with what is on the others.
+/// When a memory node dies, every operation of every lane ends, with an outcome or with that error. Every lane can
+/// continue with records on other memory nodes.
 pub fn a_memory_node_dies_among_many_lanes(subject: &dyn Subject) {
     let mut marks = Marks::default();
     for (name, setup) in setups(subject) {
@@ -408,7 +408,7 @@ async fn point(
         scratch[plan.output.clone()].fill(0xee);
     });
     if lane.is_unsettled() {
-        // An operation that succeeded may have failed at helping somebody.
+        // An operation that succeeded may have failed when it helped another one.
         if let Err(error) = index.settle(lane).await {
             return (Err(error), None);
         }
@@ -562,7 +562,7 @@ fn unknown(keys: &Keys, person: &mut Person, sums: &mut BTreeMap<u64, Sum>, doin
     }
 }
 
-/// At the end: what is there is what everybody did.
+/// At the end, the records are those that the operations of all lanes left.
 fn accounts(keys: &Keys, people: &[Person], sums: &BTreeMap<u64, Sum>, all: &[(u64, u32)], what: &str) {
     let there: BTreeMap<u64, u32> = all.iter().copied().collect();
     for person in people {

@@ -1,4 +1,4 @@
-//! Full pools, and memory that comes back.
+//! Full pools, and memory that is reused.
 
 use super::operations::same;
 use crate::bed::{Fixture, Setup};
@@ -30,8 +30,8 @@ fn until_full(client: &mut Client<'_, '_>, order: fn(u64) -> u64) -> BTreeMap<u6
     panic!("a pool of a few chunks took 100,000 records");
 }
 
-/// On a full pool inserts that need a node fail without effect; everything else goes on: gets, scans, updates,
-/// deletes, inserts that find room. Whichever kind of node ran out first.
+/// On a full pool, inserts that need a node fail without effect. Everything else works: gets, scans, updates, deletes,
+/// and inserts that find room. This holds whichever kind of node ran out first.
 pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixture) {
     for (chunks, order) in (2..7).flat_map(|chunks| ORDERS.map(|order| (chunks, order))) {
         let base = Setup { chunk_nodes: 128, ..Setup::new(Shape::words(2, 2)) };
@@ -74,7 +74,7 @@ pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixtu
                     model.insert(again, 7);
                     assert_eq!(client.get(again), Some(7));
                 }
-                // What leads to keys may stay when they go, and take the memory that came back.
+                // Layers may stay when their keys are deleted, and take the memory that was freed.
                 Err(error) => {
                     assert!(subject.updates_take_memory(), "{error}");
                     assert_eq!((error.cause, error.effect), (Cause::PoolFull, Effect::None));
@@ -88,11 +88,11 @@ pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixtu
     }
 }
 
-/// The same keys inserted and deleted over and over take no more memory than once.
+/// Inserting and deleting the same keys over and over takes no more memory than once.
 pub fn memory_comes_back(subject: &dyn Subject, fixture: &dyn Fixture) {
     let setup = Setup { region_bytes: 192 << 10, ..Setup::new(Shape::words(2, 3)) };
     alone(subject, fixture, &setup, |client| {
-        // Seventy times: more lives than there are generations.
+        // Seventy rounds: more than there are generations.
         for round in 0..70u32 {
             let mut model = BTreeMap::new();
             for i in 0..100 {

@@ -9,8 +9,8 @@ use dm_core::operation::{Cause, Effect};
 use dm_core::verbs::Status;
 use dm_sim::block_on;
 
-/// One submit is flushed with its queue pair, having taken effect or not, which the lane is not told; after settling
-/// nothing is held, the index is in order, and what the error says about the effect is true.
+/// One submit is flushed with its queue pair. Whether it took effect, the lane is not told. After settling no lock is
+/// held, the index is sound, and what the error says about the effect is true.
 pub fn any_request_may_fail(subject: &dyn Subject, fixture: &dyn Fixture) {
     for case in CASES {
         for lands in [false, true] {

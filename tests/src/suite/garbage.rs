@@ -12,10 +12,11 @@ use dm_core::verbs::{NodeId, Space};
 use dm_sim::block_on;
 use dm_sim::rng::Rng;
 
-/// Operations on broken memory go on for this long at most: a lock that nobody frees, links in a ring.
+/// Longest time that an operation on broken memory may take: it may meet a lock that is never released, or links in a
+/// ring.
 const WAIT_NS: u64 = 20_000_000;
 
-/// Runs every operation and the walk; whatever they say is right, as long as they say it.
+/// Runs every operation and the walk. Any result is right; a panic or an endless run is not.
 fn try_everything(client: &mut Client<'_, '_>, n: u64) {
     for kind in POINT.into_iter().chain([OperationKind::Scan]) {
         client.arguments(0, n, 1, 2);

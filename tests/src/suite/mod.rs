@@ -2,10 +2,10 @@
 //!
 //! | module | what it is about |
 //! |---|---|
-//! | [`operations`] | every operation, every outcome, every switch |
+//! | [`operations`] | every operation, every outcome, every technique |
 //! | [`model`] | random operations against a `BTreeMap` |
 //! | [`scans`], [`bulk`] | pages, bounds, limits; bulk loads |
-//! | [`exhaustion`] | full pools, memory that comes back |
+//! | [`exhaustion`] | full pools, memory that is reused |
 //! | [`bounds`] | deadlines, retries, memory nodes that are down |
 //! | [`failures`] | the k-th submit fails, for every k |
 //! | [`abandon`] | the future is dropped at the k-th submit, for every k; waiters that leave their queue |

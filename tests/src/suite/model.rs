@@ -60,7 +60,7 @@ fn setup(subject: &dyn Subject, fixture: &dyn Fixture) -> impl Strategy<Value = 
     )
 }
 
-/// Every operation answers as a map would, with any sizes and any switches.
+/// Every operation answers as a map would, with any sizes and any techniques.
 pub fn agrees_with_a_map(subject: &dyn Subject, fixture: &dyn Fixture) {
     let histories = (setup(subject, fixture), prop::collection::vec(tried(), 1..400));
     let result = runner(48).run(&histories, |(setup, history)| {

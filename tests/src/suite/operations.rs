@@ -1,4 +1,4 @@
-//! Every operation, every outcome, every switch.
+//! Every operation, every outcome, every technique.
 
 use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
@@ -7,7 +7,7 @@ use crate::subject::{Shape, Subject};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind, Outcome};
 use std::collections::BTreeMap;
 
-/// Setups that differ in what an operation asks of the fabric.
+/// Setups that differ in the requests of an operation.
 pub fn setups(subject: &dyn Subject, fixture: &dyn Fixture) -> Vec<(String, Setup)> {
     let mut setups = Vec::new();
     for (name, options) in fixture.switches(subject) {
@@ -77,7 +77,7 @@ pub fn same(client: &mut Client<'_, '_>, model: &BTreeMap<u64, u32>) {
     assert_eq!((census.records, census.half_splits), (model.len() as u64, 0), "{census:?}");
 }
 
-/// What the caller got wrong is said, and nothing happens.
+/// Wrong arguments are reported, and nothing changes.
 pub fn errors_name_what_is_wrong(subject: &dyn Subject, fixture: &dyn Fixture) {
     let setup = Setup::new(Shape::words(4, 4));
     alone(subject, fixture, &setup, |client| {

@@ -1,5 +1,5 @@
-//! Random histories in which compute nodes die, several in each, and the others go on: sherman or chime, first seed, how
-//! many; 0 replays the first seed.
+//! Random histories in which several compute nodes die and the others continue. Arguments: sherman or chime, the first
+//! seed, and the number of histories; 0 replays the first seed.
 
 use dm_sim::verify::crash::random;
 use dm_sim::verify::{Chime, Recovered, Sherman, Subject, Verifier};

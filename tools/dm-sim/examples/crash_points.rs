@@ -1,5 +1,5 @@
-//! Every crash point of every case of an index, sherman or chime, or of those whose name contains the second argument: points
-//! per case, repairs per case.
+//! Tries every crash point of every case of an index, sherman or chime. A second argument selects the cases whose name
+//! contains it. The remaining arguments are the points per case and the repairs per case.
 
 use dm_sim::verify::crash::{Enumeration, enumerate};
 use dm_sim::verify::{Chime, Sherman, TreeKind};

@@ -12,7 +12,7 @@ use dm_core::verbs::{
 };
 use std::borrow::BorrowMut;
 
-/// Executes submits synchronously on memories of its own ([`DirectFabric::new`]) or of somebody else
+/// Executes submits synchronously on memories of its own ([`DirectFabric::new`]) or on existing ones
 /// ([`DirectFabric::over`], as in `DirectFabric::over(&config, world.memories_mut())`).
 #[derive(Debug)]
 pub struct DirectFabric<M = Memories> {

@@ -47,7 +47,7 @@ impl fmt::Display for LaneAt {
 /// What a step came to.
 #[derive(Debug)]
 pub enum Event<T> {
-    /// Something happened that concerns nobody outside.
+    /// Something happened that needs no action of the caller.
     Progress,
     /// An operation ended; its lane is free unless requests it left behind are still waited for.
     Done {
@@ -78,7 +78,7 @@ pub enum Stuck {
     Deadlock {
         /// When.
         now_ns: u64,
-        /// Who waits for what.
+        /// Which lane waits for what.
         dump: String,
     },
     /// The bound on steps was reached.
@@ -88,7 +88,7 @@ pub enum Stuck {
         steps: u64,
         /// When.
         now_ns: u64,
-        /// Who waits for what.
+        /// Which lane waits for what.
         dump: String,
     },
 }
@@ -100,8 +100,8 @@ pub struct DriverConfig {
     pub lanes_per_worker: u16,
     /// Steps after which a run is given up.
     pub steps_max: u64,
-    /// Whether a parked lane goes on when the time it said is over. Otherwise only a wake ends a park, so that a lane
-    /// nobody wakes is a deadlock, and reported as one.
+    /// Whether a parked lane continues when the time it said is over. Otherwise only a wake ends a park, so a lane that
+    /// is not woken is a deadlock, and reported as one.
     pub parks_end: bool,
 }
 
@@ -270,7 +270,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         if slot.future.take().is_none() {
             return;
         }
-        // Nobody waits for a pause or a wake any more, but completions must arrive.
+        // The lane no longer waits for a pause or a wake, but completions must arrive.
         slot.waits.pause = false;
         slot.waits.park = false;
         slot.state = State::Abandoned;
@@ -328,7 +328,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         }
     }
 
-    /// Who waits for what: one line per lane that is not idle.
+    /// Which lane waits for what: one line per lane that is not idle.
     pub fn dump(&self) -> String {
         use fmt::Write as _;
         let mut text = String::new();
@@ -554,7 +554,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
     fn report_abandoned(&mut self, index: usize) -> Event<T> {
         let slot = &mut self.slots[index];
         if self.world.outstanding(slot.key) > 0 {
-            // Unsignaled requests that nobody waits for: look again when the next event has happened.
+            // Unsignaled requests that no lane waits for: look again when the next event has happened.
             let after_ns = self.world.next_ns().map_or(0, |next_ns| next_ns + 1 - self.world.now_ns());
             self.set_timer(index, after_ns, Due::Poll);
             return Event::Progress;

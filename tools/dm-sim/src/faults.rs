@@ -1,9 +1,9 @@
 //! What can break: compute nodes, memory nodes, queue pairs.
 //!
 //! When a sender dies, a random *prefix in post order* of each queue pair's unfinished requests has been or will be
-//! executed; of the first request beyond it, if it is a WRITE, a random part, cut at multiples of
-//! `crash_atomic_bytes`. What is still to come may come late: until the responder's side is confirmed closed
-//! ([`World::close_queue_pairs`]) packets of the dead may land.
+//! executed. Of the first request beyond the prefix, if it is a WRITE, a random part takes effect, cut at multiples of
+//! `crash_atomic_bytes`. Effects that are still to come may come late: packets of a dead compute node may land until
+//! the responder's side is confirmed closed ([`World::close_queue_pairs`]).
 
 use crate::compute_node::ComputeNode;
 use crate::flight::{Flight, Happens, Slot, has_landed};
@@ -13,8 +13,8 @@ use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
 
 impl World {
-    /// Kills a compute node. Of each of its queue pairs a prefix takes effect, now or later; its posts from now on are
-    /// none of anybody's business, and nobody will read its completions.
+    /// Kills a compute node. Of each of its queue pairs a prefix takes effect, now or later. Later posts have no
+    /// effect, and its completions are not read.
     pub fn kill_compute_node(&mut self, compute_node: ComputeNode) {
         for queue_pair in self.queue_pairs_of(compute_node) {
             self.cut(queue_pair);
@@ -153,7 +153,7 @@ impl World {
         if slots.is_empty() {
             return;
         }
-        // What took effect (READs aside: nobody sees the rest of one) was sent, and so was all before it.
+        // What took effect was sent, and so was all before it. (READs aside: no lane sees the rest of one.)
         let landed = self.queue_pairs[queue_pair as usize].landed_sequence;
         let mut sent = slots.iter().filter(|&&slot| self.flights.get(slot).sequence <= landed).count();
         // The last one sent may have been sent in part.

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 /// Index of a record in [`Flights`].
 pub(crate) type Slot = u32;
 
-/// No submit: it was delivered already, or nobody waits.
+/// No submit: it was delivered already, or no lane waits for it.
 pub(crate) const NO_SUBMIT: u32 = u32::MAX;
 
 /// The burst of a unit that will not take effect.
@@ -118,7 +118,7 @@ impl Flights {
         slot
     }
 
-    /// Gives a record back if nothing is left to happen to it and nobody will look at it.
+    /// Gives a record back if nothing more happens to it and it will not be looked at.
     pub(crate) fn release_if_over(&mut self, slot: Slot) {
         let flight = &self.records[slot as usize];
         if flight.events == 0 && flight.submit == NO_SUBMIT && self.live[slot as usize] {

@@ -81,7 +81,7 @@ impl<T> Run<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Alone {
-    /// It parked, and there is nobody to wake it.
+    /// It parked, and no other lane can wake it.
     #[error("lane {} parked after {submits} submits, and it runs alone", lane.0)]
     Parked {
         /// The lane.

@@ -171,7 +171,7 @@ fn floor(config: &Config, rng: &mut Rng, order: &Order, request: &Request, kind:
     let granted = |assumption| config.granted.contains(assumption);
     let fenced = request.flags.contains(Flags::FENCE);
     let in_device = request.space == Space::Device;
-    // An order nobody promised may still hold by chance.
+    // An order that is not promised may still hold by chance.
     let mut ordered = |promised: bool| promised || !rng.percent(config.freedom_percent);
 
     let (after_writes, after_reads, after_atomics) = match kind {

@@ -2,7 +2,7 @@
 //!
 //! The fabric makes it true for writers of which each waits for the completion of the WRITE before
 //! ([`crate::config::Config::write_turn_ns_min`]). An algorithm that does not wait (two WRITEs to one place in a chain,
-//! a hand-over before the completion) takes the ground from under timed READs without any test noticing.
+//! a handover before the completion) takes the ground from under timed READs without any test noticing.
 
 use dm_core::verbs::{Request, Space};
 use std::collections::HashMap;

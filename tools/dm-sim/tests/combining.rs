@@ -1,7 +1,7 @@
-//! Combined writes and delegated reads against the requests that went out: who is told that a value was written, or is
-//! given one, must have been under way when memory was changed, or looked at.
+//! Compares combined writes and delegated reads with the requests that were posted. An operation that reports a write,
+//! or returns a value, must have been under way when a request of its compute node changed memory, or READ it.
 //!
-//! Histories of one key, so that every WRITE of an entry and every READ of a leaf is about that key.
+//! The histories have one key, so that every WRITE of an entry and every READ of a leaf is about that key.
 
 use dm_core::marks::Mark;
 use dm_core::verbs::Verb;

@@ -1,10 +1,10 @@
-//! Compute nodes die in the middle of operations, and the others go on.
+//! Compute nodes die in the middle of operations, and survivors continue.
 
 use dm_core::marks::Mark;
 use dm_sim::verify::crash::{self, Act, Case, Enumeration, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 
-/// What every index has to have met when each of its operations was cut short.
+/// Marks that every index must have hit when each of its operations was cut short.
 const MARKS: &[Mark] = &[
     Mark::LeafSplit,
     Mark::InnerSplit,
@@ -22,7 +22,8 @@ const MARKS: &[Mark] = &[
 fn cut_short(cases: &[Case], more: &[Mark]) {
     let mut sum = Enumeration::default();
     for case in cases {
-        // Every point of one kind of tree, and of one where packets end in the middle of lines; some of the others'.
+        // Every point of one kind of tree, and of one where packets end in the middle of lines; some points of the
+        // others.
         let all = ["; long records", "; packets of 256 bytes"].iter().any(|of| case.name.ends_with(of));
         let points = if all { usize::MAX } else { 8 };
         sum.merge(crash::enumerate(case, points, 16));
@@ -51,8 +52,8 @@ fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
     }
 }
 
-/// A lane's slot with the redo record of a parent was used again while the lane held the parent's lock: the record of the lane before
-/// it, which had handed the lock over, was replayed instead.
+/// A lane reused the slot with the redo record of a parent while it still held the parent's lock. So survivors replayed
+/// the record of the lane before it, which had handed the lock over.
 #[test]
 fn a_redo_record_stays_for_as_long_as_its_lock_is_held() {
     let mut deaths = 0;

@@ -1,4 +1,4 @@
-//! What breaks: senders that die half way, queue pairs, memory nodes.
+//! Failures: senders that die half way, queue pairs, memory nodes.
 
 use dm_core::error::VerbError;
 use dm_core::lane::Lane;

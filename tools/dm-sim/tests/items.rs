@@ -2,7 +2,7 @@
 
 use dm_sim::verify::{Bounded, Chime, Faults, ItemsOver, Recovered, Settings, Sherman, Smart, Subject, Verifier};
 
-/// Nobody but who works on items needs more than this here: `dm verify --index items` runs as many as wanted.
+/// Work on items needs more than this: `dm verify --index items` runs as many histories as wanted.
 const HISTORIES: u64 = 300;
 
 fn verify(subject: impl Subject + Copy, faults: &str, seeds: impl IntoIterator<Item = u64>) {
@@ -16,9 +16,9 @@ fn verify(subject: impl Subject + Copy, faults: &str, seeds: impl IntoIterator<I
     assert!(report.is_clean(), "{report}");
 }
 
-/// What may go wrong while nobody mends what was torn.
+/// Faults for histories in which torn changes are not mended.
 const BOUNDED: &str = "drops,crash,node-death,stale-cache";
-/// All but memory nodes.
+/// All faults but deaths of memory nodes.
 const RECOVERED: &str = "drops,crash,qp-error,rpc-lost,rpc-repeated,stale-cache";
 
 #[test]
@@ -37,28 +37,31 @@ fn items_outlive_their_compute_nodes() {
     verify(Recovered(ItemsOver(Smart)), RECOVERED, 0..HISTORIES);
 }
 
-/// Three were bugs of the index below that took many steps of one operation to meet.
+/// Each of these seeds found a bug. Three were bugs of the index below that took many steps of one operation to meet.
 ///
-/// - 1506: a lock word was handed over twice. The second of its three holders had written, gone on and used its redo slot for
-///   another lock; the third failed, and settling took the first one's image for the last.
-/// - 2234: a merge failed at the WRITE of the parent and let the locks go at once. When that WRITE landed in part after all,
-///   nobody replayed its image.
+/// - 1506: a lock word was handed over twice. The second of its three holders had written, continued, and used its redo
+///   slot for another lock. The third holder failed, and settling took the redo record of the first one for the last
+///   one.
+/// - 2234: a merge failed at the WRITE of the parent and released the locks at once. That WRITE then landed in part,
+///   and its redo record was not replayed.
+/// - 17803: a compute node died while it held the lock of the root. Other compute nodes had leaves that no parent
+///   named. Each of their operations came to that lock after its own change, waited for it a while, and left its dead
+///   holder to others.
+/// - 204533: a merge was cut short, and its left leaf was merged with the next one before the first merge was undone. A
+///   forwarding retry looked at one of two retired leaves by turns, and always at the wrong one. The keys behind them
+///   could not be reached.
+/// - 231585274543276: an insert finished a merge of another lane. That failed with its queue pair, and the insert
+///   settled inside itself before the queue pair was closed. The parent's lock was free while the WRITE that retires
+///   the right leaf was under way, and another lane linked that leaf again.
+/// - 229192157440995: an operation met a dead holder, acquired the lock later, and checked that holder in the end. It
+///   used the lock word to which it had lost last, which was of an idle compute node that was alive. That compute node
+///   was fenced, its row stayed DEAD, and collections of other compute nodes waited for ever for its sweep.
 ///
-/// - 17803: a compute node died with the lock of the root, of which others had leaves that no parent knew. All of them came to
-///   that lock when their own change was made, waited for it a while, and left its holder to the others.
-/// - 204533: a merge was cut short, and its left leaf was joined with the next one before anybody undid that. Who bounced looked
-///   at one of two retired leaves by turns, and always at the wrong one: keys behind them could not be reached.
+/// One more was over CHIME. An insert found its key and then finished a split of another lane. When it was dropped
+/// there, it counted as having changed its own entry, so its block was lost.
 ///
-/// - 231585274543276: an insert finished somebody's merge, which failed with its queue pair, and settled inside itself before that
-///   was closed. The parent's lock was free while the WRITE that retires the right leaf was under way; somebody linked that leaf again.
-/// - 229192157440995: an operation was sent back by a dead holder, had the lock later, and looked after that holder in the end: by
-///   the word it had lost to last, which was of a compute node that lived, idle. That was fenced, its row stayed DEAD,
-///   and what others collected waited for its sweep for ever.
-///
-/// And one over CHIME: an insert that found its key and then finished somebody's split counted as having changed its own entry
-/// when it was dropped there, so its block was lost.
-///
-/// All but 204533 were found when no epochs passed in histories of items; since then these seeds' schedules are others.
+/// All but 204533 were found when epochs did not advance in histories of items. Since then these seeds have other
+/// schedules.
 #[test]
 fn seeds_that_found_something() {
     verify(Recovered(ItemsOver(Sherman)), RECOVERED, [1506, 2234, 17_803, 204_533]);

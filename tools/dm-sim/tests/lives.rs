@@ -1,4 +1,4 @@
-//! Places of leaves go round, one life after the other, while an operation stands still and others have old pointers.
+//! Scenarios of reused places: an operation is paused while places are reused, and other operations have old pointers.
 
 use dm_core::marks::Mark;
 use dm_sim::verify::{Chime, Sherman, TreeKind, lives};

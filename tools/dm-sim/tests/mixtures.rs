@@ -1,4 +1,4 @@
-//! READs of lines of several instants, on trees whose readers READ parts of leaves.
+//! READs whose lines are of several instants, on trees whose readers READ parts of leaves.
 
 use dm_sim::verify::mixtures::{Mixed, mix};
 use dm_sim::verify::{Chime, TreeKind};
@@ -15,6 +15,6 @@ fn a_key_of_chime_that_is_there_is_found_or_the_reader_notices() {
         sum.hops += mixed.hops;
         sum.wraps += mixed.wraps;
     }
-    // Both kinds of answer, and what readers have to be careful of.
+    // Both kinds of answer occurred, and the changes that readers have to detect.
     assert!(sum.found > 100_000 && sum.asked - sum.found > 10_000 && sum.hops > 200 && sum.wraps > 1000, "{sum}");
 }

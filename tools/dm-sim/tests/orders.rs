@@ -1,4 +1,4 @@
-//! Every cell of the table of orders: what is promised never fails, what is not promised is seen to fail.
+//! Every cell of the table of orders: a promised order never fails, and an order that is not promised is seen to fail.
 
 use dm_core::verbs::{Assumptions, Label, NodeId, Request, Space, Verb};
 use dm_sim::log::What;

@@ -1,4 +1,4 @@
-//! Anything at any time under any dial: every request ends by exactly one completion, and seeds replay.
+//! Random posts and disturbances under any setting: every request ends with exactly one completion, and seeds replay.
 
 use dm_core::verbs::{Assumptions, Flags, Label, NodeId, Request, Space, Status};
 use dm_sim::rng::Rng;

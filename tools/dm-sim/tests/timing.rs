@@ -24,7 +24,7 @@ fn shape(compute_nodes: u32, threads: u32, lanes: u32) -> Shape {
 
 type Story = for<'a> fn(&'a Lane<'_>, u64) -> Pin<Box<dyn Future<Output = Result<(), VerbError>> + 'a>>;
 
-/// An index whose every operation is one story; the operation's limit is its argument.
+/// An index whose every operation runs one function; the operation's limit is its argument.
 struct Told {
     story: Story,
     plan: ScratchPlan,

@@ -1,10 +1,12 @@
-//! `dm churn`: does memory come back? A pool of its own is written over many times, at a steady number of records.
+//! `dm churn`: is memory reused? A pool of its own is written over many times, at a steady number of records.
 //!
-//! Every step either updates a record, or deletes one and inserts another under a new random key; so leaves fill, split,
-//! empty and are merged all the time. Compute nodes leave and join now and then, so that what they leave has to be adopted.
-//! What counts is the *footprint*, the chunks that are granted: after the first turnovers it must not grow any more.
-//! Then every record is read, the tree is walked, and every place of every chunk must be reached or come back; of an index whose
-//! memory is collected in runs, the footprint has to do.
+//! Every step either updates a record, or deletes one and inserts another under a new random key. So leaves fill,
+//! split, become empty and are merged all the time. Compute nodes leave and join now and then, so that others have to
+//! collect their orphans.
+//!
+//! What counts is the *footprint*: the chunks that are granted. After the first turnovers it must not grow any more. At
+//! the end every record is read and the tree is walked. Every place of every chunk must then be reached or collected.
+//! An index whose memory is collected in extents is judged by its footprint alone.
 
 use crate::failure::{Failure, print};
 use crate::kinds;
@@ -31,16 +33,16 @@ use std::time::{Duration, Instant};
 /// The index.
 const INDEX: &str = "churn";
 
-/// Bytes of a chunk: small, so that the footprint is told finely.
+/// Bytes of a chunk: small, so that the footprint is measured finely.
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Bytes of keys.
 const KEY_BYTES: usize = 8;
 
-/// What a pool has besides its capacity: metadata, locks, redo images.
+/// Bytes of a pool besides its capacity: metadata, locks, redo records.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// Of the turnovers, those that come before the footprint is taken for steady: one in so many.
+/// One in so many turnovers comes before the footprint is taken for steady.
 const WARM_UP: u64 = 5;
 
 /// How much larger than the steady one a footprint may be, in percent.
@@ -102,10 +104,11 @@ fn kind(name: &str) -> Result<IndexKind, String> {
         .ok_or_else(|| format!("no index of that kind churns: {name}"))
 }
 
-/// What a compute node that joins anew waits for before it adopts: short here, for it is not tried what happens meanwhile.
+/// Lease of the compute nodes. A compute node that joins again waits for it before it collects orphans. It is short,
+/// since this command does not test what happens meanwhile.
 const LEASE_MS: u64 = 500;
 
-/// How long the last compute node may take to collect what the others have left.
+/// How long the last compute node may take to collect the orphans of the others.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Serialize)]
@@ -128,7 +131,7 @@ struct Report {
     places: u64,
     places_reached: u64,
     places_back: u64,
-    /// Of a radix tree: what came back in chunks of compute nodes that are gone, as many as are kept at a time.
+    /// Of a radix tree: bytes collected in chunks of departed compute nodes, of as many chunks as are kept at a time.
     collected_bytes: u64,
 }
 
@@ -153,7 +156,7 @@ impl Client {
         self.operations += 1;
         match session.insert(&key.to_be_bytes(), value).wait().map_err(Failure::run)? {
             Insert::Inserted => self.keys.push((key, 0)),
-            // Another thread's, by chance: this thread goes on with one fewer.
+            // Another thread has this key, by chance. This thread continues with one record fewer.
             Insert::Exists(_) => {}
         }
         Ok(())
@@ -334,7 +337,7 @@ fn footprint(pool: &Pool) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// Everybody has left: whoever comes now adopts every chunk, and finds every place of it reached, or takes it.
+/// All compute nodes have left. The next one takes every chunk over, and finds every place reached, or collects it.
 fn judge(
     pool: &Arc<Pool>,
     terms: dm_core::membership::lease::LeaseConfig,
@@ -359,7 +362,7 @@ fn judge(
         }
         report.live_bytes = census.live_bytes;
         if is_radix {
-            // Its places are of many sizes, and what is collected is runs of them.
+            // Its places are of many sizes, and it collects extents.
             report.collected_bytes = collected_bytes;
             return Ok(());
         }

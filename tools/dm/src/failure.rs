@@ -31,8 +31,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Writes to the standard output. A reader that has gone (`dm ... | head`) is no failure of ours, but there is no point
-/// in going on.
+/// Writes to the standard output. A reader that has gone (`dm ... | head`) is no failure of this command, but it ends
+/// then.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

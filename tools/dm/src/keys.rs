@@ -2,7 +2,8 @@
 //!
 //! # From a line to a slot
 //!
-//! An index with items takes lines as they are, of up to 4096 bytes. A fixed-size index has slots of n bytes, 8..=64, which hold byte strings of 0..=n-1 bytes:
+//! An index with items takes lines as they are, of up to 4096 bytes. A fixed-size index has slots of n bytes, 8..=64,
+//! which hold byte strings of 0..=n-1 bytes:
 //!
 //! ```text
 //! byte   0                 length             n-1

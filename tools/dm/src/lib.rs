@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`commands`] | the command line: what each subcommand takes and does |
 //! | `bench` | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
-//! | `churn` | `dm churn`: a pool written over many times, and whether its memory comes back |
+//! | `churn` | `dm churn`: a pool written over many times, and whether its memory is reused |
 //! | `figures` | `dm figures`: published figures, run again on the simulated cluster |
 //! | `soak` | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
 //! | `tool` | what commands that work by hand share: a pool named on the command line, one lane, text for keys and values |

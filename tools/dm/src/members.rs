@@ -1,4 +1,4 @@
-//! Who is in a pool, and who holds its locks: looked at without joining it.
+//! Which compute nodes are in a pool, and which hold its locks: looked up without joining it.
 
 use crate::failure::Failure;
 use dm_core::lane::Lane;
@@ -24,20 +24,21 @@ pub(crate) struct Member {
     pub(crate) word: RowWord,
     /// Its state.
     pub(crate) state: RowState,
-    /// Its lanes, if it has said.
+    /// Its lanes, if it has announced them.
     pub(crate) lanes: Option<u16>,
-    /// Its host, if it has said.
+    /// Its host, if it has announced it.
     pub(crate) host: Option<String>,
-    /// The stored heartbeat; a row that was claimed and not introduced has that of an earlier life, which does not move.
+    /// The stored heartbeat. A row that was claimed and not announced yet has that of an earlier incarnation, which
+    /// does not move.
     pub(crate) heartbeat: u64,
-    /// How long it may be silent, if it has said.
+    /// Its lease, if it has announced one.
     pub(crate) lease: Option<Duration>,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
     pub(crate) silent: Duration,
 }
 
 impl Member {
-    /// How long it may be silent for somebody whose own lease is `lease`: the longer of the two.
+    /// The lease that an observer whose own lease is `lease` grants it: the longer of the two.
     pub(crate) fn may_be_silent(&self, lease: Duration) -> Duration {
         self.lease.map_or(lease, |stored| stored.max(lease))
     }
@@ -48,7 +49,7 @@ impl Member {
     }
 }
 
-/// Eyes on a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
+/// Read access to a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
 pub(crate) fn with_eyes<R>(
     pool: &Pool,
     run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> Result<R, Failure>,
@@ -88,7 +89,7 @@ pub(crate) fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> R
     Ok(members)
 }
 
-/// Looks at live rows again and again, for at most `time`, until each has shown that it beats.
+/// Looks at live rows again and again, for at most `time`, until the heartbeat of each has moved.
 pub(crate) fn watch(
     pool: &Pool,
     fabric: &mut AnyFabric,

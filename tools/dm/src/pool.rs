@@ -243,8 +243,8 @@ async fn zero(lane: &Lane<'_>, node: NodeId, offset: u64, bytes: u64) -> Result<
     Ok(())
 }
 
-/// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks. As
-/// long as it has no root nobody can have followed a pointer into them, and zeroed they are as good as new.
+/// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks.
+/// While it has no root, no compute node can have followed a pointer into the chunks. Zeroed, they are as good as new.
 pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
     let pool = node.pool();
     pool.with_lane(|fabric, lane| {

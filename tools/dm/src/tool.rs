@@ -1,4 +1,4 @@
-//! What the commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
+//! What commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
 
 use crate::failure::Failure;
 use crate::keys;
@@ -39,7 +39,7 @@ pub(crate) struct PoolArguments {
 impl PoolArguments {
     /// Connects.
     pub(crate) fn connect(&self) -> Result<Memory, Failure> {
-        // What makes no sense is told first.
+        // Errors of the command line are reported first.
         self.lease.terms()?;
         Memory::connect(self.fabric, &self.pool, &self.rdma)
     }
@@ -49,16 +49,17 @@ impl PoolArguments {
         memory.pool.join(1, Membership { terms: self.lease.terms()?, ..Membership::default() }).map_err(Failure::run)
     }
 
-    /// How long compute nodes may be silent.
+    /// The lease of compute nodes.
     pub(crate) fn terms(&self) -> Result<LeaseConfig, Failure> {
         self.lease.terms()
     }
 }
 
-/// How long a compute node may be silent before others take it for dead.
+/// How long a compute node may be without a heartbeat before others take it for dead.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct LeaseArguments {
-    /// How long a compute node may be silent before others take it for dead, in ms: the same for all of a pool
+    /// How long a compute node may be without a heartbeat before others take it for dead, in ms: the same for all of a
+    /// pool
     /// [default: 10000 in a virtual machine, else 2000]
     #[arg(long, value_name = "MS")]
     lease_ms: Option<u64>,
@@ -112,7 +113,7 @@ impl Tool<'_, '_, '_, '_> {
         result
     }
 
-    /// Walks the index, which checks it, and says what is in it. What has no root must not have lost one.
+    /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
     pub(crate) fn census(&mut self) -> Result<Census, Failure> {
         let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(Failure::run)?;
         if census.levels == 0 {
@@ -124,7 +125,7 @@ impl Tool<'_, '_, '_, '_> {
         Ok(census)
     }
 
-    /// Puts a key and, for writes, a value into the scratch. `Err` says what has a length it cannot have.
+    /// Puts a key and, for writes, a value into the scratch. `Err` names what has a length that is not allowed.
     pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         let plan = self.index.plan();
         let wrong = |what: &str, bytes: usize, most: usize| {
@@ -161,7 +162,7 @@ impl Tool<'_, '_, '_, '_> {
         if self.index.plan().has_lengths() { show_item(bytes) } else { show(bytes) }
     }
 
-    /// Goes on behind the last of the first `records` records of the page.
+    /// Moves the cursor behind the last of the first `records` records of the page.
     pub(crate) fn go_on(&self, records: usize) {
         let plan = self.index.plan();
         self.lane.port().with(|scratch| {

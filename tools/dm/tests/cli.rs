@@ -1,4 +1,5 @@
-//! The command as its users meet it: good runs, and every kind of bad input - one line, the right exit code, no harm.
+//! The command as its users meet it: good runs, and every kind of bad input, which gives one line, the right exit code,
+//! and does no harm.
 
 use serde_json::Value;
 use std::fs;
@@ -593,7 +594,7 @@ fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
     assert_eq!(line, "lovelac\n");
     drop(living.stdin.take());
     assert!(living.wait().unwrap().success());
-    // Of several indexes whose locks lie in their leaves the dead had one open, and is swept up after by that.
+    // Locks lie in leaves, and the dead shell had one of several indexes open: its row is swept through that index.
     for index in ["one", "other"] {
         dm(&format!("create {pool} --name {index} --index chime")).good();
     }

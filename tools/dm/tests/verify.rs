@@ -75,7 +75,7 @@ fn a_run_says_what_it_did_and_writes_it_down() {
     assert!(record["memory"]["reached_nodes"].as_u64() > Some(0));
 }
 
-/// A run that is stopped and gone on with comes to the same as one that is not, with more threads, too.
+/// A run that is stopped and continued gives the same results as one that is not, also with more threads.
 #[test]
 fn a_run_can_be_resumed() {
     let directory = tempfile::tempdir().unwrap();

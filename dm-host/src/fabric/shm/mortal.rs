@@ -1,4 +1,5 @@
-//! Kills the process in the middle of a WRITE. A kill from outside hits that moment too rarely for tests.
+//! A crash point for tests: kills the process in the middle of a WRITE. A kill from outside hits that moment too
+//! rarely.
 
 use dm_core::layout::LINE_BYTES;
 use rustix::process::{Signal, getpid, kill_process};
@@ -6,7 +7,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU32;
 
-/// When a fabric's process dies.
+/// Decides in which WRITE a fabric's process dies.
 #[derive(Debug)]
 pub(super) struct Mortal {
     one_in: NonZeroU32,

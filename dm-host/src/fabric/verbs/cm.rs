@@ -141,7 +141,7 @@ impl Id {
     /// # Safety
     ///
     /// `key` is [`Event::id`] of a connection request read from `channel`, taken over once.
-    pub(crate) unsafe fn collect_orphans(key: usize, channel: &Arc<Channel>) -> Option<Self> {
+    pub(crate) unsafe fn adopt(key: usize, channel: &Arc<Channel>) -> Option<Self> {
         let id = NonNull::new(ptr::with_exposed_provenance_mut(key))?;
         Some(Self { id, channel: Arc::clone(channel) })
     }
@@ -290,8 +290,8 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: created or adopted once; its channel lives. Waits until its events are acknowledged, which happens
-        // as they are read.
+        // SAFETY: created by this process or taken from a connection request, once; its channel lives. Waits until its
+        // events are acknowledged, which happens as they are read.
         unsafe { rdma_destroy_id(self.id.as_ptr()) };
     }
 }

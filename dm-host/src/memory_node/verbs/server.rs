@@ -392,7 +392,7 @@ impl Server {
         match event.kind {
             rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST => {
                 // SAFETY: the identifier of a connection request just read from this channel.
-                let Some(id) = (unsafe { Id::collect_orphans(event.id, channel) }) else { return };
+                let Some(id) = (unsafe { Id::adopt(event.id, channel) }) else { return };
                 if let Err(answer) = self.connect(id, event) {
                     Counters::add(&self.counters.refused_total);
                     tracing::warn!("a connection request was turned away: {answer:?}");

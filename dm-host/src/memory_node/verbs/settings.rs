@@ -22,7 +22,7 @@ pub struct VerbsArguments {
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// Let in whoever can connect
+    /// Accept every connection, without a secret
     #[arg(long, conflicts_with = "secret_file")]
     pub insecure: bool,
 

@@ -1,4 +1,4 @@
-//! The judge of histories: what the lanes of an index did and were told, against what DESIGN section 7 promises.
+//! The judge of histories: compares the operations of an index's lanes, and their answers, with what indexes promise.
 //!
 //! ```text
 //!   History ──► scan: shape of every page ──► one get per key a page covers ─┐

@@ -7,9 +7,9 @@
 //! linearized, state of the register); pending operations are bits, so a node is a few words and a visited node is
 //! recognised by its hash.
 //!
-//! Two things keep it small. An operation that only looks is linearized as soon as the register suits it: that
-//! constrains nobody else, so there is nothing to choose. And a response that only one operation can help to pass is
-//! passed without remembering anything.
+//! Two rules keep it small. An operation that only looks is linearized as soon as the register suits it: that
+//! constrains no other operation, so there is nothing to choose. And a response that only one operation can help to
+//! pass is passed without remembering anything.
 //!
 //! The search is bounded: see [`Hardness`].
 

@@ -223,7 +223,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// If nobody can have written `value` to this key by then, what is known of it.
+    /// If no operation can have written `value` to this key by then, what is known of it.
     fn never_written(&self, value: u64) -> Option<String> {
         if self.history.initial_of(self.key) == Some(value) {
             return None;

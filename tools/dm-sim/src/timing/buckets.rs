@@ -2,8 +2,8 @@
 //!
 //! A NIC sorts atomics on host memory into buckets by low address bits (Sherman section 3.2.2); those of one bucket are
 //! executed one after the other, each taking one or two transactions on PCIe. In device memory the unit is the word. An
-//! atomic whose bucket is busy is *parked*; the NIC can park a few per memory node, and when it cannot park one it takes
-//! no further requests at all. This is how a spinning lock slows everybody down.
+//! atomic whose bucket is busy is *parked*. The NIC can park a few per memory node. When it cannot park one it takes no
+//! further requests at all, so a spinning lock slows all lanes down.
 
 use super::nic::ps;
 use super::profile::Profile;

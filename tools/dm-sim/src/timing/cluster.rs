@@ -121,7 +121,7 @@ pub(crate) struct Counts {
 enum Obstacle {
     /// It can.
     None,
-    /// Its bucket is busy until then, and nobody waits for that.
+    /// Its bucket is busy until then, and no request waits for that.
     Busy { free_ps: u64 },
     /// Others wait for its bucket.
     Parked,
@@ -144,7 +144,7 @@ enum What {
     Resume = 5,
 }
 
-/// What the cluster tells whoever runs it.
+/// What the cluster reports to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// Something inside.
@@ -349,9 +349,9 @@ impl<'m> Cluster<'m> {
 
     // ---- compute node: out -----------------------------------------------------------------------------------
 
-    /// Posts the requests of a lane's submit that travel. The thread takes `post_ps` for each of them, and `doorbell_ps`
-    /// after those that go to one memory node: a chain leaves as a whole. The scratch comes back with the last completion
-    /// ([`Cluster::take_scratch`]).
+    /// Posts the requests of a lane's submit that travel. The thread takes `post_ps` for each of them, and
+    /// `doorbell_ps` after those that go to one memory node: a chain leaves as a whole. The scratch is returned with
+    /// the last completion ([`Cluster::take_scratch`]).
     pub(crate) fn post(
         &mut self,
         lane: u32,

@@ -4,7 +4,7 @@
 //! Its lanes take turns in the order in which they became ready. The same [`Work`] that feeds a worker feeds a crew, here
 //! one for all threads: lanes are numbered across all compute nodes.
 //!
-//! How long a lane may stay parked is not looked at: a lane that nobody wakes is a deadlock, and reported as one.
+//! How long a lane may stay parked is not looked at: a lane that is not woken is a deadlock, and reported as one.
 
 use super::PS_PER_NS;
 use super::cluster::{Cluster, Happened};
@@ -61,7 +61,7 @@ enum State {
     InFlight,
     Paused,
     Parked,
-    /// Its operation is done; requests nobody waits for are under way.
+    /// Its operation is done; requests that it does not wait for are under way.
     Draining,
     Finished,
 }

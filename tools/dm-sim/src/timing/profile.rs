@@ -1,7 +1,7 @@
 //! RNIC profiles: the numbers of the model, read from TOML.
 //!
 //! Five are built in ([`BUILT_IN`]); their files in `tools/dm-sim/profiles` say where each number comes from and are
-//! meant to be copied and edited. A file must give every key: a default would be a number nobody looked at.
+//! meant to be copied and edited. A file must give every key: a default would be a number that was not looked at.
 
 use dm_core::verbs::{Capabilities, INLINE_BYTES_MAX};
 use serde::{Deserialize, Serialize};

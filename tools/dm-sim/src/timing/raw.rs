@@ -57,7 +57,7 @@ impl Index for RawReads {
         Assumptions::empty()
     }
 
-    /// The outcome is always `Absent`: nobody looks at what the READ brought.
+    /// The outcome is always `Absent`: what the READ returned is not looked at.
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, _: Operation) -> Result<Outcome, OpError> {
         let number = lane.port().with(|scratch| {
             let mut word = [0; 8];

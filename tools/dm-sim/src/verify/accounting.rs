@@ -1,5 +1,5 @@
-//! Where memory went: every node of every chunk granted to the index is reached, ready, in a lane's stock, retired for good - or
-//! leaked.
+//! Accounts for memory. Every node of every chunk granted to the index is reached, ready, in a lane's stock, or retired
+//! for good. Any other node is leaked.
 
 use dm_core::verbs::NodeId;
 use std::fmt;
@@ -16,7 +16,8 @@ pub struct Node {
     pub bytes: u64,
 }
 
-/// A granted chunk: nodes of one size from its first byte on, or where nodes differ in size, of so many units of one size.
+/// A granted chunk. It consists of nodes of one size from its first byte on, or, where nodes differ in size, of units
+/// of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chunk {
     /// The memory node.
@@ -36,7 +37,7 @@ pub struct Chunk {
 /// Pieces of any size are multiples of this.
 pub const UNIT_BYTES: u64 = 16;
 
-/// What remote memory says.
+/// The index as it is found in remote memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Chunks granted to the index.
@@ -52,7 +53,7 @@ pub struct Account {
     pub granted: u64,
     /// Reached from the root.
     pub reached: u64,
-    /// Ready on shelves or in stocks.
+    /// Ready on free lists or in stocks.
     pub ready: u64,
     /// Out of the index, and not to be used again.
     pub retired: u64,
@@ -81,8 +82,8 @@ impl fmt::Display for Account {
     }
 }
 
-/// Draws up the account. `retired_bytes`: of chunks of units, what compute nodes took out of the index for good. The error says
-/// which place two claim, or one that nobody was granted.
+/// Draws up the account. `retired_bytes`: bytes in chunks of units that compute nodes took out of the index for good.
+/// The error names a place that is claimed twice, or a claimed place outside every granted chunk.
 pub fn account(holdings: &Holdings, ready: &[Node], retired_bytes: u64) -> Result<Account, String> {
     let mut chunks = holdings.chunks.clone();
     chunks.sort_unstable();

@@ -1,4 +1,4 @@
-//! Blocks of items, found in the images of leaves.
+//! Finds the blocks of items in the images of leaves.
 
 use super::accounting::Node;
 use super::outside::Outside as _;
@@ -9,7 +9,7 @@ use dm_core::match_kind;
 use dm_host::kinds::{Below, IndexParameters};
 use std::collections::BTreeSet;
 
-/// What was found in leaves: which blocks there are, and in which layers.
+/// The blocks and the layers that leaves name.
 #[derive(Debug)]
 pub(super) struct Found {
     keys: KeyShape,
@@ -19,7 +19,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Nothing yet, of an index with `parameters`. `None`: it has no items.
+    /// An empty set, for an index with `parameters`. `None`: the index has no items.
     pub(super) fn nothing(parameters: &IndexParameters) -> Option<Self> {
         let items = parameters.items?;
         let entry_key_bytes = parameters.below.key_bytes();
@@ -45,8 +45,8 @@ impl Found {
         }
     }
 
-    /// The blocks that are somebody's. A layer that was made and never linked names a block that is named, or was, by the entry
-    /// it was made for.
+    /// The blocks in use: those of linked layers. A layer that was made and never linked names a block that the entry
+    /// it was made for names, or named.
     pub(super) fn blocks(mut self) -> Result<Vec<Node>, String> {
         let mut linked = BTreeSet::from([ROOT_LAYER]);
         while let Some(at) = self.links.iter().position(|(from, _)| linked.contains(from)) {

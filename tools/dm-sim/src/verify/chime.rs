@@ -1,5 +1,6 @@
-//! CHIME as a subject: tiny leaves with short neighborhoods, so that hops, ranges that go on at the first entry, splits and
-//! merges are common; every technique on or off; locks by masked and by plain CAS, as the fabric has it.
+//! CHIME as a subject: tiny leaves with short neighborhoods, so that hops, neighborhoods that continue at the first
+//! entry, splits and merges are common. Every technique is on or off. Locks are taken by masked or by plain CAS, as the
+//! fabric offers it.
 
 mod cases;
 
@@ -37,7 +38,7 @@ impl TreeKind for Chime {
     const NAME: &'static str = "chime";
     const NAME_RECOVERED: &'static str = "chime, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
-    /// A range that goes on at the first entry is two WRITEs, and only a redo image keeps them together.
+    /// A neighborhood that continues at the first entry takes two WRITEs, and only a redo record keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
@@ -50,8 +51,8 @@ impl TreeKind for Chime {
         ]
     }
 
-    /// As Sherman's: a place merged away and reused twice in a row, each time between two READs.
-    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about.
+    /// A descent restarts as rarely as in Sherman: a leaf must be merged away and its place reused twice in a row, each
+    /// time between two READs. Deaths of repairers and self-fencing are tested by enumerated deaths.
     fn rare_marks() -> &'static [Mark] {
         &[Mark::Restart, Mark::RepairerDied, Mark::SelfFenced]
     }
@@ -83,13 +84,13 @@ impl TreeKind for Chime {
         }
     }
 
-    /// They need a READ in the moment of two or three WRITEs to the entries of one home.
+    /// Whether a mutant needs a READ in the moment of two or three WRITEs to the entries of one home.
     fn mixes(bug: Mutant) -> bool {
         matches!(bug, Mutant::DeleteEmpties | Mutant::BitmapKeepsVersion | Mutant::BitmapUnchecked)
     }
 
-    /// Leaves in which inserts hop: short neighborhoods in entries of several lines; or long ones whose bitmaps lie across two
-    /// lines.
+    /// Leaves in which inserts hop. Either neighborhoods are short and entries have several lines, or neighborhoods are
+    /// long and bitmaps lie across two lines.
     fn mixed_case(seed: u64) -> Option<MixedCase> {
         let mut rng = Rng::new(seed ^ 0x5eed_000a);
         let mut parameters = Parameters {
@@ -112,21 +113,22 @@ impl TreeKind for Chime {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
             // Entries within a line, across two, across several.
             value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
-            // Small ones most of the time: histories have few keys, and leaves shall fill and empty.
+            // Mostly small ones: histories have few keys, and leaves have to fill and empty.
             leaf_span: 8 + [0, 0, 1, rng.below(9)][rng.below(4) as usize] as usize,
             neighborhood: 2 + [0, 1, 2, rng.below(7)][rng.below(4) as usize] as usize,
             inner_span: 2 + rng.below(3) as usize,
         };
         match draw.profile {
             Profile::Mixed => {}
-            // So short that every bitmap lies across two lines, and so long that hops change both of its bytes.
+            // Keys and values so short that every bitmap lies across two lines, and neighborhoods so long that hops
+            // change both bytes of a bitmap.
             Profile::SlowReaders if rng.percent(30) => {
                 (parameters.leaf_span, parameters.neighborhood) = (10 + rng.below(5) as usize, 9);
                 (parameters.key_bytes, parameters.value_bytes) = across_lines(&parameters);
             }
-            // Several lines, so that an entry can be of two WRITEs.
+            // Entries of several lines, so that a READ may mix two WRITEs in one entry.
             Profile::SlowReaders | Profile::Wraparound => parameters.value_bytes = [48, 64, 120][rng.below(3) as usize],
-            // Little room near home: leaves of few records.
+            // Short neighborhoods: leaves of few records.
             Profile::Churn | Profile::Reuse | Profile::OldRoutes => {
                 (parameters.leaf_span, parameters.neighborhood) = (8, 2);
             }
@@ -140,7 +142,7 @@ impl TreeKind for Chime {
             rearrange: rng.percent(70),
             ..Options::default()
         };
-        // Nothing is old where nothing is kept.
+        // Without a cache there are no old copies.
         let routes = draw.profile == Profile::OldRoutes;
         let spending = Spending {
             lanes: 0,
@@ -150,7 +152,8 @@ impl TreeKind for Chime {
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
-            // Half of them without; else so small that keys displace each other, or large enough for all.
+            // Half of the cases have no buffer; in the others it is so small that keys displace each other, or large
+            // enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, FREE_LIST_HOLDS_ALL][rng.below(4) as usize],
             generations: draw.generations,

@@ -1,4 +1,4 @@
-//! The epoch of a pool and its chunk tables, looked at from outside.
+//! The epoch of a pool and its chunk tables, as found in remote memory.
 
 use super::accounting::Chunk;
 use crate::memory::Memories;
@@ -14,7 +14,7 @@ pub(super) fn pool_epoch(geometry: &[NodeGeometry], memories: &Memories) -> u32 
     epoch_of(word).unwrap_or(0)
 }
 
-/// Chunks granted, of nodes or units whose sizes `node_bytes` says; `None`: this index has none of that kind.
+/// Chunks granted. `node_bytes` gives the size of their nodes or units; `None`: this index has no such chunks.
 pub(super) fn chunks(
     geometry: &[NodeGeometry],
     memories: &Memories,

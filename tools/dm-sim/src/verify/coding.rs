@@ -1,15 +1,15 @@
-//! Keys and values that give themselves away: whatever bytes an index returns, it is known whose they were.
+//! Keys and values that show which operation wrote them, whatever bytes an index returns.
 
-/// Numbers above this stand for bytes that nobody wrote.
+/// Numbers above this stand for bytes that no operation wrote.
 pub const GARBAGE: u64 = 1 << 63;
 
 /// How small numbers become keys and values of an index's sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coding {
-    /// Where in the first eight bytes of a key its number is: shifted left by so many bits. Neighbours then differ in
-    /// other bytes.
+    /// Where a key's number is in its first eight bytes: shifted left by so many bits. Another shift makes neighbours
+    /// differ in other bytes.
     pub key_shift: u32,
-    /// Instead: digit by digit.
+    /// Instead of a shift: digit by digit.
     pub digits: Option<Digits>,
 }
 
@@ -23,7 +23,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// As far apart as keys of `key_bytes` have room for, if that is less.
+    /// Digits as far apart as keys of `key_bytes` have room for, if that is less.
     #[must_use]
     pub fn within(self, key_bytes: usize) -> Self {
         let count = 8_u32.div_ceil(self.bits) as usize;
@@ -38,7 +38,7 @@ impl Digits {
 }
 
 impl Coding {
-    /// All bits together.
+    /// All bits together, shifted left by `key_shift`.
     pub const fn shifted(key_shift: u32) -> Self {
         Self { key_shift, digits: None }
     }
@@ -71,15 +71,15 @@ impl Coding {
     }
 }
 
-/// Writes value `number`: the number, and then words that follow from it, so that values of two writers in one
-/// place are seen.
+/// Writes value `number`: the number, and then words that follow from it. So a mixture of two writers' values is
+/// noticed.
 pub fn write_value(number: u64, value: &mut [u8]) {
     for (position, chunk) in (0..).zip(value.chunks_mut(8)) {
         chunk.copy_from_slice(&value_word(number, position).to_le_bytes()[..chunk.len()]);
     }
 }
 
-/// The number of a value; one above [`GARBAGE`] for bytes that nobody wrote.
+/// The number of a value; one above [`GARBAGE`] for bytes that no operation wrote.
 pub fn read_value(value: &[u8]) -> u64 {
     let mut words = (0..).zip(value.chunks(8));
     let number = words.next().map_or(GARBAGE, |(_, first)| le_word(first));

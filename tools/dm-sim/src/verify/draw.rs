@@ -1,7 +1,7 @@
-//! What a seed decides.
+//! What a seed decides about a history.
 //!
-//! Each history draws its own sizes, mix, skew and delays, and switches some kinds of operations off: a fault that
-//! needs many deletes and no scans is met sooner than with everything on at once.
+//! Each history draws its own sizes, mix, skew and delays, and omits some kinds of operations. A fault that needs many
+//! deletes and no scans is met sooner that way than with everything on at once.
 
 use super::fault_plan::FaultPlan;
 use super::settings::{Profile, Settings};
@@ -27,13 +27,13 @@ pub enum Filling {
 /// Keys that most histories have at most: so few that operations meet.
 const USUAL_KEYS_MAX: u32 = 24;
 
-/// From so many keys on, leaves of [`Profile::SlowReaders`] are to be wide.
+/// With so many keys or more, leaves of [`Profile::SlowReaders`] are to be wide.
 pub const WIDE_KEYS_MIN: u32 = 8;
 
 /// A case: everything about a history that is not the subject's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// From which it was drawn.
+    /// The seed.
     pub seed: u64,
     /// What it is about.
     pub profile: Profile,
@@ -51,21 +51,21 @@ pub struct Draw {
     pub keys: u32,
     /// Where a key's number is in its bytes: see `Coding`.
     pub key_shift: u32,
-    /// Of 100 operations so many go to one of two hot keys.
+    /// Of 100 operations, so many go to one of two hot keys.
     pub hot_percent: u32,
     /// How often each kind is chosen, relatively; 0 = never.
     pub weights: [u32; OperationKind::ALL.len()],
     /// How it begins.
     pub filling: Filling,
-    /// Of 100 keys so many are there at the beginning.
+    /// Of 100 keys, so many exist at the beginning.
     pub filled_percent: u32,
-    /// What goes wrong.
+    /// The faults.
     pub plan: FaultPlan,
     /// How long an operation may wait, in ns; 0 = as long as the index likes.
     pub deadline_ns: u64,
-    /// Lives of a place before its generations begin anew.
+    /// Generations of a place before they begin again.
     pub generations: u8,
-    /// Of 100 calls of a lane so many are for the pool's epochs.
+    /// Of 100 calls of a lane, so many are turns or orphan collections.
     pub turns_percent: u32,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
     pub dial: Dial,
@@ -107,7 +107,7 @@ impl Draw {
         }
         let (keys_min, keys_max) = (settings.keys.0.max(1), settings.keys.1.max(1));
         let keys = rng.within((keys_min, keys_max.min(USUAL_KEYS_MAX).max(keys_min))) as u32;
-        // Now and then all fight for a few.
+        // Some histories have only a few keys, for which all operations compete.
         let keys = if rng.percent(20) { keys.min(3) } else { keys };
         let profile = match rng.below(100) {
             0..9 if compute_nodes > 1 => Profile::Wraparound,
@@ -120,11 +120,11 @@ impl Draw {
         let profile = settings.profile.unwrap_or(profile);
         if settings.compute_nodes.0 <= 2 {
             match profile {
-                // Lanes of one compute node pass a lock on faster than several compute nodes get it from each other.
+                // Lanes of one compute node hand a lock over faster than compute nodes get it from each other.
                 Profile::Wraparound => lanes = vec![lane_count as u16 - 1, 1],
                 // Half of them read: the more READs, the more are torn.
                 Profile::SlowReaders => lanes = vec![lane_count.div_ceil(2) as u16, (lane_count / 2) as u16],
-                // Few, so that leaves that could be merged are not busy.
+                // Few lanes, so that leaves that could be merged are not busy.
                 Profile::Reuse => lanes = vec![1 + rng.below(2) as u16, 2],
                 Profile::OldRoutes => lanes = vec![1 + rng.below(2) as u16, 1],
                 _ => {}
@@ -134,7 +134,8 @@ impl Draw {
         let keys = match profile {
             Profile::Mixed => keys,
             Profile::Wraparound => keys.min(few),
-            // Of one or two keys the slots are reused; of some more the leaves; of many leaves split while they are READ.
+            // With one or two keys, slots are reused; with some more, leaves are; with many, leaves split while they
+            // are READ.
             Profile::SlowReaders => match rng.below(3) {
                 0 if rng.percent(70) => keys.min(few),
                 1 if rng.percent(70) => keys.min(3 + rng.below(6)),
@@ -151,7 +152,7 @@ impl Draw {
             FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
         let deadline_ns =
             if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
-        // Of a stream of its own: what else is drawn does not depend on it.
+        // From a stream of its own, so that nothing else that is drawn depends on it.
         let turns = Rng::new(seed ^ 0x5eed_0006).percent(40);
         let mut draw = Self {
             seed,
@@ -178,13 +179,13 @@ impl Draw {
         }
         draw.focus(&mut rng);
         if draw.profile == Profile::Mixed && seed % 8 == 3 {
-            // Only there: seeds that found bugs keep their histories.
+            // Only in this case, so that seeds that found bugs keep their histories.
             draw.weights[OperationKind::DeleteIf as usize] = 1 + Rng::new(seed ^ 0x5eed_0007).below(4);
         }
         draw
     }
 
-    /// Turns the dials to what the profile is about.
+    /// Changes the draws to fit the profile.
     fn focus(&mut self, rng: &mut Rng) {
         use OperationKind::{Delete, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let weigh = |weights: &[(OperationKind, u32)]| {
@@ -267,7 +268,7 @@ impl Draw {
                 self.filling = Filling::Empty;
                 self.hot_percent = 0;
                 match rng.below(3) {
-                    // Who tells parents of new nodes is slow.
+                    // The compute node that links new nodes to parents is slow.
                     0 => {
                         self.dial.delays = Delays {
                             long_per_1024: 300,
@@ -285,7 +286,7 @@ impl Draw {
         }
     }
 
-    /// What becomes of an operation of `kind` on this compute node, where not all do the same.
+    /// The kind of operation to run on this compute node instead of `kind`, in profiles whose compute nodes differ.
     pub fn kind_on(&self, compute_node: ComputeNode, kind: OperationKind) -> OperationKind {
         use OperationKind::{Delete, Get, Insert, Scan, Upsert};
         match (self.profile, kind) {
@@ -329,15 +330,15 @@ impl Draw {
     }
 }
 
-/// Each kind is switched off in a third of the cases; something is written and something is read in all.
+/// Each kind is omitted in a third of the cases; every case has some writes and some reads.
 fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
-    // The last kind is weighed by who calls this: seeds that found bugs keep their histories.
+    // The caller sets the weight of the last kind, so that seeds that found bugs keep their histories.
     let mut weights = OperationKind::ALL.map(|kind| match kind {
         OperationKind::DeleteIf => 0,
         _ if rng.percent(33) => 0,
         _ => 1 + rng.below(8),
     });
-    // Scans touch many keys at once: a few go a long way.
+    // Scans touch many keys at once, so a few suffice.
     weights[OperationKind::Scan as usize] = weights[OperationKind::Scan as usize].min(3);
     if weights[OperationKind::Insert as usize] + weights[OperationKind::Upsert as usize] == 0 {
         weights[OperationKind::Upsert as usize] = 4;
@@ -353,15 +354,15 @@ impl Dial {
         let usual = Delays::default();
         let delays = match rng.below(7) {
             0 => usual.bounded(),
-            // Nothing but the order of effects differs.
+            // Only the order of effects differs.
             1 => Delays { request_ns: (900, 1000), response_ns: (900, 1000), spread_ns_max: 50, ..usual.bounded() },
             // Effects of one request far apart.
             2 => Delays { spread_ns_max: 6000, ..usual },
             // Slow compute nodes.
             3 => Delays { cpu_ns: (50, 8000), ..usual },
-            // Many sleepers.
+            // Many slow requests.
             4 => Delays { long_per_1024: 80, ..usual },
-            // Readers that sleep through many writes of their entry.
+            // Readers whose requests outlast many writes of their entry.
             5 => Delays { long_per_1024: 40, long_ns: (50_000, 1_500_000), ..usual },
             _ => usual,
         };
@@ -372,7 +373,7 @@ impl Dial {
             masked_atomics: rng.percent(60),
             order_within_chains_only: rng.percent(40),
             packet_bytes: [256, 256, 1024, 4096][rng.below(4) as usize],
-            // Less than a line would put mixtures of words before readers that take no locks.
+            // With less than a line, readers that take no locks would see mixtures of words.
             crash_atomic_bytes: [64, 64, 256, 4096][rng.below(4) as usize],
             kept: Assumptions::from_bits_truncate(if rng.percent(50) { 0 } else { rng.bits() as u32 }),
         }

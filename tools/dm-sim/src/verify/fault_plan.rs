@@ -1,12 +1,13 @@
-//! What goes wrong in one history: a plan, drawn from a seed before the history begins.
+//! The faults of one history: a plan, drawn from a seed before the history begins.
 //!
-//! The plan is data. To have a certain fault at a certain place, write a plan by hand; [`super::load`] carries plans out.
+//! The plan is data. To have a certain fault at a certain place, write a plan by hand; [`super::load`] carries plans
+//! out.
 
 use super::faults::{Fault, FaultKind, Moment, Planned};
 use super::settings::{Profile, Settings};
 use crate::rng::Rng;
 
-/// What goes wrong in one history.
+/// The faults of one history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// In the order of their steps.
@@ -25,7 +26,7 @@ impl FaultPlan {
     pub fn new(settings: &Settings, profile: Profile, compute_nodes: u32, memory_nodes: u32, rng: &mut Rng) -> Self {
         let mut plan = Self::default();
         let mut chosen = |kind: FaultKind, percent| {
-            // Drawn in any case: whether one kind is allowed changes nothing about the others.
+            // Drawn in any case, so that allowing one kind does not change the faults of other kinds.
             let drawn = rng.percent(percent);
             drawn && settings.faults.contains(kind)
         };
@@ -34,7 +35,7 @@ impl FaultPlan {
         let death = chosen(FaultKind::NodeDeath, 20) && memory_nodes > 1;
         let reuses = matches!(profile, Profile::Churn | Profile::Reuse | Profile::OldRoutes);
         let queue_pairs = chosen(FaultKind::QpError, if reuses { 10 } else { 35 });
-        // Where nodes are reused all the time, old pointers hurt most.
+        // Old pointers do most harm where nodes are reused all the time.
         let stale = chosen(FaultKind::StaleCache, if reuses { 80 } else { 35 });
         if chosen(FaultKind::RpcLost, 35) {
             plan.rpc_lost_percent = 10;
@@ -80,8 +81,9 @@ impl FaultPlan {
         plan
     }
 
-    /// Of two compute nodes that die, the second one dies while it repairs what the first one left. For histories in which the dead are
-    /// recovered: a repair takes a few of some thousand steps, and left to chance no repairer died in 10,000 histories.
+    /// If two compute nodes die, makes the second one die while it repairs what the first one left. For histories in
+    /// which survivors recover the dead: a repair takes a few of some thousand steps, so without this no repairer died
+    /// in 10,000 histories.
     pub(super) fn kill_a_repairer(&mut self) {
         let mut deaths = self.faults.iter_mut().filter(|planned| planned.fault.kind() == FaultKind::Crash);
         let (Some(first), Some(second)) = (deaths.next(), deaths.next()) else { return };
@@ -111,7 +113,7 @@ impl FaultPlan {
         }
     }
 
-    /// Whether a lane may come into doubt and has to be settled.
+    /// Whether the plan may leave a lane in doubt, which then has to be settled.
     pub fn doubts(&self) -> bool {
         self.has(FaultKind::Drops) || self.has(FaultKind::QpError) || self.has(FaultKind::NodeDeath)
     }

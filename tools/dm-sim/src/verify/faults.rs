@@ -1,4 +1,4 @@
-//! What goes wrong besides schedules.
+//! Kinds of faults.
 
 use crate::compute_node::ComputeNode;
 use dm_core::verbs::NodeId;
@@ -103,9 +103,10 @@ impl fmt::Display for Faults {
 pub enum Moment {
     /// At once.
     Any,
-    /// When something of it is half done; at once, if it does not come to that for a while.
+    /// While a request of it has not taken full effect; at once, if that does not occur for a while.
     InAWrite,
-    /// When some compute node replays a WRITE, of a dead one or its own. That one dies, and not the one that is named.
+    /// When some compute node replays a WRITE, of a dead compute node or its own. That compute node dies, not the drawn
+    /// one.
     InAReplay,
 }
 
@@ -123,7 +124,7 @@ pub enum Fault {
         compute_node: u16,
         /// When, from its step on.
         moment: Moment,
-        /// From then until its queue pairs are confirmed closed.
+        /// Time from then until its queue pairs are confirmed closed.
         closed_after_ns: u32,
     },
     /// Kill a memory node.
@@ -139,7 +140,7 @@ pub enum Fault {
         node: u16,
         /// Wait (for a while) until some queue pair has several WRITEs under way, and fail that one.
         in_a_chain: bool,
-        /// From then until it is closed and made again.
+        /// Time from then until it is closed and made again.
         outage_ns: u32,
     },
     /// Take a picture of the inner nodes, for [`Fault::Recall`].
@@ -175,7 +176,7 @@ pub struct Planned {
     pub fault: Fault,
 }
 
-/// What became of the plan.
+/// The faults of a plan that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suffered {
     /// Faults that happened, by [`FaultKind`].

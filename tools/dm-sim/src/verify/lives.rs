@@ -1,11 +1,13 @@
-//! Lives: places go round while an operation stands still, and others come with pointers that are old.
+//! Scenarios of reused places: an operation is paused while places are reused, and other operations arrive with old
+//! pointers.
 //!
-//! What the random histories of `run` meet once in a million is arranged here: one compute node inserts and
-//! deletes the same keys over and over, so that the places of leaves have one life after the other; in most of the
-//! stories generations begin anew after two. Then one of its operations stands still after any of its round trips, others do what they do, and it goes on.
-//! What everybody was answered is a history like any other, and judged like one.
+//! The random histories of `run` meet these situations once in a million. Here they are arranged. One compute node
+//! inserts and deletes the same keys over and over, so that the places of leaves are reused again and again. In most
+//! scenarios the generations of a place begin again after two. One operation is then paused after one of its round
+//! trips. Other operations run meanwhile, and the paused one continues. The checker judges the answers as it judges
+//! those of any history.
 //!
-//! Everything follows from a seed: which story, in what order keys come and go, which operation stands still, and when.
+//! Everything follows from a seed: the scenario, the order of the keys, the operation that is paused, and when.
 
 use super::coding::{Coding, Digits};
 use super::load::{Ended, start};
@@ -31,62 +33,63 @@ use dm_host::kinds::with_index;
 use std::future::Future;
 use std::pin::Pin as Pinned;
 
-/// After so many of a hundred turns a compute node goes on with a collection, if that is how its memory comes back.
+/// Percentage of turns after which a compute node also continues a mark-and-sweep collection, if its index uses one.
 const COLLECTIONS_PERCENT: u32 = 40;
 
-/// Compute nodes: one that has places go round, one with old pointers, one without copies.
+/// Compute nodes: one inserts and deletes, so that places are reused; one keeps old copies of inner nodes; one has no
+/// cache.
 const COMPUTE_NODES: usize = 3;
 const CHURNER: usize = 0;
 const OLD: usize = 1;
 const FRESH: usize = 2;
 
-/// Lanes of each.
+/// Lanes of each compute node.
 const LANES: usize = 2;
 
 const CODING: Coding = Coding::shifted(8);
 
-/// Rounds of [`Story::Returns`], writes of each, and turns of a round, in percent of its writes.
+/// Of the scenario `Returns`: its rounds, the writes of each round, and the percentage of writes that a turn follows.
 const ROUNDS: u32 = 4;
 const WRITES: u32 = 24;
 const TURNS_PERCENT: u32 = 25;
 
-/// Long for one, short for who waits for the operation that stands still, in ns.
+/// Deadline of an operation, in ns: long for an operation that runs alone, short for one that waits for the paused one.
 const DEADLINE_NS: u64 = 300_000;
 
-/// Turns until places that waited have waited for long enough, if nobody holds them up.
+/// Turns after which limbo lists give places back, if no compute node holds the epochs back.
 const TURNS: usize = 4;
 
-/// How often one lane waits for others in one operation.
+/// How often one lane may wait for others in one operation.
 const PARKS_MAX: usize = 1000;
 
-/// Submits without an end.
+/// Submits after which an operation is taken for endless.
 const SUBMITS_MAX: u32 = 100_000;
 
-/// What stands still.
+/// The scenarios: which operation is paused, and what happens meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Story {
-    /// A split, while copies lead to a former life of the new leaf.
+    /// A split is paused, while copies lead to an earlier generation of the new leaf's place.
     Copies,
-    /// The same, while a pointer to a former life is in an operation that stands still as well.
+    /// The same, and a second paused operation holds a pointer to an earlier generation.
     UnderWay,
-    /// A merge, while the same compute node splits leaves.
+    /// A merge is paused, while the same compute node splits leaves.
     Merge,
-    /// Any operation, while what leaves a radix tree comes back into it.
+    /// Any operation on a radix tree is paused, while places that left the tree are reused in it.
     Returns,
 }
 
-/// What many of them came to.
+/// Results of many scenarios.
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
-    /// How many.
+    /// Scenarios that ran.
     pub runs: u64,
     /// Coverage marks, by [`Mark`].
     pub marks: Vec<u64>,
-    /// The first that went wrong: its seed, and how.
+    /// The first scenario that failed: its seed, and the reason.
     pub finding: Option<(u64, String)>,
 }
 
-/// Plays the stories of `seeds` until one goes wrong.
+/// Runs the scenarios of `seeds` until one fails.
 pub fn play<K: TreeKind>(_: K, seeds: std::ops::Range<u64>) -> Lives {
     let mut lives = Lives { marks: vec![0; Mark::ALL.len()], ..Lives::default() };
     for seed in seeds {
@@ -110,7 +113,7 @@ fn with_scene<K: TreeKind>(
 ) -> Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x5eed_0008);
     let story = [Story::Copies, Story::UnderWay, Story::Merge][rng.below(3) as usize];
-    // Places that wait are not there when a merge stands still.
+    // Places in limbo are not available while a merge is paused.
     let generations = if story == Story::Merge || rng.percent(40) { GENERATIONS } else { 2 };
     let (parameters, keys) = K::lives().ok_or("an index without a part in epochs")?;
     let node_bytes = parameters.node_bytes();
@@ -126,7 +129,7 @@ fn with_scene<K: TreeKind>(
         combine: rng.percent(60),
         chain_lock_read: rng.percent(40),
         entry_writes: rng.percent(70),
-        // Who stands still may hold a lock that lanes of its own compute node would queue for.
+        // The paused operation may hold a lock, and other lanes of its compute node would queue for it.
         hierarchical: !is_radix,
         ..Options::default()
     };
@@ -155,7 +158,7 @@ fn with_scene<K: TreeKind>(
         play(&mut Scene {
             story,
             coding: if is_radix {
-                // So that nodes fill up and keys fight for slots, more of the one or of the other.
+                // With few large digits, nodes fill up; with many small ones, keys compete for slots.
                 let digits = Digits { bits: 2 + rng.below(3), stride: 1 + rng.below(2) as usize };
                 Coding { key_shift: 0, digits: Some(digits) }
             } else {
@@ -177,12 +180,12 @@ fn with_scene<K: TreeKind>(
     })
 }
 
-/// How far a future was driven.
+/// Where driving a future ended.
 enum Drive<T> {
     Done(T),
-    /// Before the submit that was to be the first not to be executed.
+    /// Before the first submit that must not be executed.
     Stopped,
-    /// It waits for another lane of its compute node.
+    /// The future waits for another lane of its compute node.
     Parked,
 }
 
@@ -198,13 +201,13 @@ struct Scene<'a, 'm> {
     now_ns: u64,
 }
 
-/// An operation that stands still.
+/// A paused operation.
 struct Still<'a> {
     node: usize,
     lane: usize,
     operation: OpId,
     future: Op<'a, Ended>,
-    /// It does no more.
+    /// The operation has ended.
     ended: bool,
 }
 
@@ -241,7 +244,7 @@ impl<'a, 'm> Scene<'a, 'm> {
             let submits = self.rng.below(2);
             under_way = Some(self.begin(OLD, 0, key, call, submits)?);
         }
-        // With the second turn round the generations of the first come again.
+        // The second round brings the generations of the first round again.
         self.empty(&keys)?;
         self.fill(&keys)?;
         self.empty(&keys)?;
@@ -274,7 +277,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         self.empty(&keys[..stands])?;
         let Some(&key) = keys.get(stands) else { return Ok(()) };
         let mut still = self.begin(CHURNER, 0, key, Call::Delete, submits)?;
-        // Those between the others: leaves split that are full.
+        // Keys between those that exist: full leaves split.
         let mut waits = None;
         for _ in 0..self.keys {
             let (key, call) = (self.key() + self.keys, self.write());
@@ -289,8 +292,9 @@ impl<'a, 'm> Scene<'a, 'm> {
         waits.as_mut().map_or(Ok(()), |waits| self.go_on(waits))
     }
 
-    /// Keys come and go, so that nodes are replaced and deleted leaves leave the tree, and turns pass; in each round one operation stands
-    /// still for a while, of the compute node with old copies or of the one that writes.
+    /// Keys are inserted and deleted, so that nodes are replaced and deleted leaves leave the tree. Turns pass
+    /// meanwhile. In each round one operation is paused for a while: one of the compute node with old copies, or one of
+    /// the writing compute node.
     fn one_stands_still(&mut self) -> Result<(), String> {
         for _ in 0..ROUNDS {
             self.churn(WRITES, true)?;
@@ -303,7 +307,7 @@ impl<'a, 'm> Scene<'a, 'm> {
                 _ => self.write(),
             };
             let mut still = self.begin(node, lane, key, call, submits)?;
-            // With old copies, if nothing reminds that compute node of turns.
+            // Without its turns, the compute node keeps its old copies.
             let all = self.rng.percent(70);
             self.churn(WRITES, all)?;
             for _ in 0..4 {
@@ -315,7 +319,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         Ok(())
     }
 
-    /// Upserts and deletes of any keys, and turns of all, or of all but the one with old copies.
+    /// Upserts and deletes any keys. Turns pass on all compute nodes, or on all but the one with old copies.
     fn churn(&mut self, writes: u32, all: bool) -> Result<(), String> {
         for _ in 0..writes {
             let key = u64::from(self.rng.below(2 * self.keys as u32));
@@ -329,14 +333,14 @@ impl<'a, 'm> Scene<'a, 'm> {
         Ok(())
     }
 
-    /// A turn of all, or of all but the one with old copies.
+    /// A turn of all compute nodes, or of all but the one with old copies.
     fn turn(&mut self, churner_lane: usize, all: bool) -> Result<(), String> {
         for node in 0..COMPUTE_NODES {
             if node != OLD || all {
                 let lane = if node == CHURNER { churner_lane } else { 1 };
                 let (index, lane) = (self.opened[node], self.lane(node, lane));
                 self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
-                // Whoever did nothing of late, too, lets go of what is closed.
+                // A compute node that did nothing lately gives up closed places here, too.
                 if index.demand_collection() && self.rng.percent(COLLECTIONS_PERCENT) {
                     self.alone(lane, index.collect_orphans(lane))?.map_err(|error| format!("a collection: {error}"))?;
                 }
@@ -347,7 +351,7 @@ impl<'a, 'm> Scene<'a, 'm> {
 
     // ---- the steps ------------------------------------------------------------------------------------------------
 
-    /// Keys in ascending order, but for a few.
+    /// The keys in ascending order, but for a few.
     fn order(&mut self) -> Vec<u64> {
         let mut keys: Vec<u64> = (0..self.keys).collect();
         for _ in 0..self.rng.below(4) {
@@ -361,7 +365,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         u64::from(self.rng.below(self.keys as u32))
     }
 
-    /// A write of a value that says who wrote it.
+    /// A write whose value names the operation that wrote it.
     fn write(&self) -> Call {
         Call::Upsert { value: self.history.operations().len() as u64 }
     }
@@ -373,8 +377,8 @@ impl<'a, 'm> Scene<'a, 'm> {
         })
     }
 
-    /// Deletes the keys, and lets places wait for as long as they have to if nobody holds them up. Who has old copies takes part in that now
-    /// and then.
+    /// Deletes the keys, and lets turns pass until limbo lists give the places back. In `Copies`, the compute node with
+    /// old copies takes part in the turns only sometimes.
     fn empty(&mut self, keys: &[u64]) -> Result<(), String> {
         keys.iter().rev().try_for_each(|&key| self.point(CHURNER, 0, key, Call::Delete))?;
         let all = self.story != Story::Copies || self.rng.percent(30);
@@ -386,7 +390,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         &lanes[node * LANES + lane]
     }
 
-    /// A point operation, from beginning to end.
+    /// Runs a point operation from beginning to end.
     fn point(&mut self, node: usize, lane: usize, key: u64, call: Call) -> Result<(), String> {
         let still = self.begin(node, lane, key, call, u32::MAX)?;
         if still.ended { Ok(()) } else { Err(format!("{call:?} of key {key} waits for a lane that does nothing")) }
@@ -405,7 +409,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         Ok(still)
     }
 
-    /// Goes on with it to its end.
+    /// Continues a paused operation to its end.
     fn go_on(&mut self, still: &mut Still<'a>) -> Result<(), String> {
         for _ in 0..PARKS_MAX {
             if still.ended {
@@ -442,7 +446,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         Ok(())
     }
 
-    /// Drives something to its end.
+    /// Drives a future to its end, with no other lane running.
     fn alone<T>(&mut self, lane: &Lane<'m>, mut future: Boxed<'_, T>) -> Result<Result<T, OpError>, String> {
         lane.port().start();
         match self.drive(lane, future.as_mut(), u32::MAX, false)? {
@@ -451,8 +455,8 @@ impl<'a, 'm> Scene<'a, 'm> {
         }
     }
 
-    /// Polls, and executes up to `submits` submits. `again`: what is in the port was not executed yet; if it is a wait for another
-    /// lane, that is over.
+    /// Polls the future, and executes up to `submits` submits. `again`: the requests in the port were not executed yet,
+    /// or the future waited for another lane and that wait is over.
     fn drive<T>(
         &mut self,
         lane: &Lane<'m>,

@@ -1,4 +1,4 @@
-//! What lanes are asked, what goes wrong meanwhile, and the recorder of it all.
+//! The load of a history: starts operations on lanes, carries out faults, and records both.
 
 use super::coding::{self, Coding};
 use super::draw::Draw;
@@ -16,8 +16,8 @@ use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::verbs::{NodeId, Status};
 
-/// Of what a lane does between operations, so much is adopting; the rest are turns.
-const ADOPTIONS_PERCENT: u32 = 30;
+/// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
+const COLLECTIONS_PERCENT: u32 = 30;
 
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
@@ -30,9 +30,9 @@ pub enum Ended {
     Failed(OpError),
     /// `settle` after an operation that was dropped or failed.
     Settled(Result<(), OpError>),
-    /// A turn of the epochs.
+    /// A turn.
     Turned(Result<(), OpError>),
-    /// As much of an adoption as there was to do.
+    /// An orphan collection.
     CollectedOrphans(Result<CollectedOrphans, OpError>),
 }
 
@@ -41,17 +41,17 @@ pub enum Ended {
 enum Doing {
     Nothing,
     Operation(OpId),
-    /// What a keeper does.
+    /// It makes a turn.
     Turn,
-    /// It adopts memory.
+    /// It collects orphans.
     OrphanCollection,
-    /// Its operation, or its adoption, failed and left it in doubt; it will be settled next.
+    /// Its operation, or its orphan collection, failed and left it in doubt; it will be settled next.
     Doubt(Option<OpId>),
-    /// Its operation, or its adoption, was dropped or failed; what it owes is being paid.
+    /// Its operation, or its orphan collection, was dropped or failed; the lane is being settled.
     Settling(Option<OpId>),
 }
 
-/// Something that follows from a fault, later.
+/// A later consequence of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Consequence {
     /// The dead compute node's queue pairs are confirmed closed.
@@ -70,11 +70,11 @@ pub struct Load<'a, 'm> {
     lanes: &'a [&'a [Lane<'m>]],
     photographer: Photographer<'a>,
     rng: Rng,
-    /// Of turns.
+    /// Random numbers for turns.
     turns: Rng,
     left: u32,
     doing: Vec<Vec<Doing>>,
-    /// Per key a value it had once, to be expected by `update_if`.
+    /// Per key, a value that it once had: `update_if` expects it.
     known: Vec<u64>,
     /// Position in the plan.
     planned: usize,
@@ -84,25 +84,25 @@ pub struct Load<'a, 'm> {
     pictures: Vec<Picture>,
     /// How many were taken.
     taken: usize,
-    /// Survivors take over what the dead held, and close their queue pairs themselves.
+    /// Survivors take over locks of dead compute nodes, and have their queue pairs closed themselves.
     pub recovered: bool,
     /// How numbers become keys.
     pub coding: Coding,
-    /// The record.
+    /// The recorded history.
     pub history: History,
     /// Operations that failed.
     pub failed: Vec<Failed>,
-    /// What went wrong.
+    /// The faults that happened.
     pub suffered: Suffered,
 }
 
-/// Values below this are numbers of the operations that wrote them; the index begins with this plus the key.
+/// A value below this is the number of the operation that wrote it. An initial value is this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
 
-/// Steps a fault waits for its moment; then it happens in any case.
+/// Steps for which a fault waits for its moment; after that it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
 
-/// Steps a death waits for a replay: a waiter notices after a lease that the holder of a lock is dead.
+/// Steps for which a death waits for a replay: a waiter notices only after a lease that the holder of a lock is dead.
 const REPLAY_STEPS: u64 = 10_000;
 
 /// Pictures that are kept.
@@ -168,7 +168,7 @@ impl<'a, 'm> Load<'a, 'm> {
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
         let key = self.rng.below(if hot { keys.min(2) } else { keys });
-        // The number of the operation: a value says who wrote it.
+        // The number of the operation, so that a value names its writer.
         let value = self.history.operations().len() as u64;
         let call = match kind {
             OperationKind::Get => Call::Get,
@@ -187,7 +187,7 @@ impl<'a, 'm> Load<'a, 'm> {
         (u64::from(key), call)
     }
 
-    /// Settles the lane: at once, as hosts do. That its queue pairs are closed is for settling itself to find out.
+    /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed.
     fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
         let (index, lane) = self.lane(at);
         Box::pin(async move {
@@ -218,7 +218,7 @@ impl<'a, 'm> Load<'a, 'm> {
 
     // ---- faults ----------------------------------------------------------------------------------------------
 
-    /// Carries out a fault. `false`: not yet.
+    /// Carries out a fault. Returns `false` if its moment has not come.
     fn suffer(&mut self, driver: &mut Driver<'a, '_, Ended>, fault: Fault) -> bool {
         let lane_of = |driver: &Driver<'a, '_, Ended>, number: u32| {
             let lanes: Vec<LaneAt> = driver.lanes().collect();
@@ -297,7 +297,7 @@ impl<'a, 'm> Load<'a, 'm> {
         true
     }
 
-    /// Drops the future of a lane, be it of an operation or of the settling after one.
+    /// Drops the future of a lane: that of an operation, or that of the settling after one.
     fn drop_future(&mut self, driver: &mut Driver<'a, '_, Ended>, at: LaneAt) -> bool {
         if self.suffered.dead.contains(&at.compute_node) {
             return false;
@@ -325,10 +325,10 @@ impl<'a, 'm> Load<'a, 'm> {
         }
     }
 
-    /// Nothing of a dead compute node is under way any more.
+    /// No operation of a dead compute node can take effect any more.
     fn close_all(&mut self, compute_node: ComputeNode, now_ns: u64) {
         if self.recovered {
-            // What is half done may be completed by whoever meets it, at any time.
+            // Survivors may complete half-done changes at any later time.
             return;
         }
         for doing in self.doing[usize::from(compute_node.0)].clone() {
@@ -343,7 +343,7 @@ impl<'a, 'm> Load<'a, 'm> {
         }
     }
 
-    /// All is quiet: what was to follow from faults and has not, does now.
+    /// All is quiet: carries out the pending consequences of faults.
     pub fn finish(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         for (_, what) in std::mem::take(&mut self.consequences) {
             self.come_true(driver, what);
@@ -367,7 +367,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             && self.turns.percent(self.draw.turns_percent)
         {
             *self.doing(at) = Doing::Turn;
-            if self.turns.percent(ADOPTIONS_PERCENT) {
+            if self.turns.percent(COLLECTIONS_PERCENT) {
                 *self.doing(at) = Doing::OrphanCollection;
                 return Some(Box::pin(async move { Ended::CollectedOrphans(index.collect_orphans(lane).await) }));
             }
@@ -394,7 +394,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.failed.push(Failed { operation: Some(operation), error });
             }
-            // One whose request failed is the next one's business.
+            // After a failed request, the next turn or orphan collection does the work.
             (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
             }
@@ -412,7 +412,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             },
             (doing, result) => unreachable!("{at} was {doing:?} and ended with {result:?}"),
         }
-        // An operation may succeed and leave something to settle: what it did past its own change failed.
+        // An operation may succeed and leave the lane in doubt, if something beyond its own change failed.
         let (_, lane) = self.lane(at);
         match doing {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
@@ -442,7 +442,8 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 }
 
-/// Puts the arguments into the lane's scratch and makes the future. `deadline_ns` 0: the index's own.
+/// Puts the arguments into the lane's scratch and makes the future. With a `deadline_ns` of 0, the index's own deadline
+/// holds.
 pub fn start<'a>(
     index: &'a dyn Opened,
     lane: &'a Lane<'_>,
@@ -472,8 +473,8 @@ pub fn start<'a>(
     let operation = Operation { deadline_ns, ..operation };
     Box::pin(async move {
         let plan = index.plan();
-        // The results are read here and not when the response is reported: what the operation left unsubmitted takes
-        // the scratch along.
+        // The results are read here and not when the response is reported: the future may end with requests that are
+        // not submitted yet, and those take the scratch along.
         match index.execute(lane, operation).await {
             Err(error) => Ended::Failed(error),
             Ok(Outcome::Page { records, more }) => lane.port().with(|scratch| {

@@ -1,4 +1,5 @@
-//! What a compute node keeps so that others can go on when it dies, on a simulated fabric.
+//! A compute node that joined a pool on a simulated fabric, with the row, redo areas and lease that others recover it
+//! by.
 
 use dm_core::lane::Lane;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
@@ -15,7 +16,7 @@ use dm_core::verbs::Capabilities;
 pub struct Membership {
     /// Its row.
     pub member: Member,
-    /// A sign of life per lane.
+    /// A progress counter per lane.
     pub progress_counters: Vec<ProgressCounter>,
     /// Its lease.
     pub lease: Lease,

@@ -1,16 +1,16 @@
-//! Mixtures: what one READ may bring, whose lines are each of another instant.
+//! Mixtures: images that one READ may return, each line of which is from another instant.
 //!
-//! Random schedules seldom have a READ open in the very moment in which a few WRITEs to the same few entries make a difference.
-//! Here the moment is made. One compute node inserts and deletes in a leaf that stays nearly full, alone, and the memory is
-//! kept after every operation. Then each line of the leaf is taken from one of the last few of these instants, drawn
-//! line by line - LINE_ATOMIC gives a READ no more - and every key that was there *at all of these instants* is asked for:
+//! In random schedules a READ is seldom open in the very moment in which a few WRITEs change the same few entries. Here
+//! that moment is arranged. One compute node inserts and deletes in a leaf that stays nearly full, alone. The leaf is
+//! kept after every operation. A mixture takes each line from one of the last few of these instants, drawn line by
+//! line: LINE_ATOMIC guarantees a READ no more. Then every key that existed *at all of these instants* is looked up in
+//! the mixture:
 //!
-//! - found: with a value that it had at one of them;
-//! - absent: never;
-//! - anything else is the reader's way of saying that it saw a mixture: it went on to the lock, where it met the same one.
+//! - It may be found, with a value that it had at one of the instants.
+//! - It must not be absent.
+//! - The reader may fail: it noticed the mixture and took the lock, and then READ the same mixture again.
 //!
-//! The reader is the index's own get. What is told apart from one WRITE of the leaf to the next is not mixed with what comes
-//! after the leaf has split.
+//! The reader is the index's own get. A seed ends when the leaf has split: only WRITEs of one leaf are mixed.
 
 use super::coding::{self, Coding};
 use super::outside::TreeNodes;
@@ -35,19 +35,19 @@ use dm_host::kinds::{AnyIndex, IndexParameters, with_index};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// What is mixed.
+/// The index and the keys of a mixture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MixedCase {
     /// Sizes of the index.
     pub parameters: IndexParameters,
-    /// Keys; hardly more than a leaf holds.
+    /// Keys: hardly more than a leaf holds.
     pub keys: u64,
 }
 
 /// Operations of a seed's writer, if the leaf does not split before.
 const OPERATIONS: u32 = 300;
 
-/// Instants that lines are taken from at most: so few that no version comes round.
+/// Instants from which lines are taken, at most: so few that no version counter wraps around.
 const INSTANTS_MAX: usize = 6;
 
 /// Mixtures after every operation.
@@ -57,18 +57,18 @@ const REGION_BYTES: usize = 128 << 10;
 const CHUNK_BYTES: u64 = 16 << 10;
 const CODING: Coding = Coding::shifted(8);
 
-/// What many mixtures came to.
+/// Results of many mixtures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mixed {
-    /// Keys asked for in a mixture.
+    /// Look-ups of keys in mixtures.
     pub asked: u64,
-    /// Of these, such that were found.
+    /// Of these, how many found the key.
     pub found: u64,
     /// Inserts that hopped.
     pub hops: u64,
-    /// Ranges that went on at the first entry.
+    /// Neighborhoods that continue at the first entry.
     pub wraps: u64,
-    /// What was wrong, the first time.
+    /// The first failure.
     pub finding: Option<String>,
 }
 
@@ -80,13 +80,13 @@ impl fmt::Display for Mixed {
     }
 }
 
-/// A leaf at one instant, and what was in it.
+/// A leaf at one instant, and the records in it.
 struct Instant {
     bytes: Vec<u8>,
     records: BTreeMap<u64, u64>,
 }
 
-/// Mixes what the operations of `seed` leave in the leaf of `case`, until something is wrong.
+/// Mixes lines of the leaf of `case` after each operation of `seed`, until a check fails.
 pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
     let config = Config::with_nodes(1, REGION_BYTES);
     let plot = Plot::of(&case.parameters, 16, CHUNK_BYTES);
@@ -94,7 +94,7 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
     plot.format(&config, &mut memories);
     let geometry = plot.geometry(&config);
     let place = walk::place(&geometry, &config, walk::everything(), 0);
-    // No batches: a get READs for itself.
+    // Without batches, every get READs for itself.
     let options = Options { rdwc: false, ..Options::default() };
     let spending = Spending {
         lanes: 1,
@@ -143,7 +143,7 @@ impl Stage<'_, '_, '_, '_> {
         let mut leaf = None;
         for number in 1..=u64::from(OPERATIONS) {
             let key = rng.bits() % self.case.keys;
-            // Mostly full: of what is missing most comes back.
+            // The leaf stays nearly full: most missing keys are inserted again.
             let kind = match rng.below(10) {
                 0..6 => OperationKind::Insert,
                 6 => OperationKind::Upsert,
@@ -157,7 +157,7 @@ impl Stage<'_, '_, '_, '_> {
             }
             let now = self.root_leaf();
             if now.is_none() && leaf.is_some() {
-                // It has split.
+                // The leaf has split.
                 return;
             }
             leaf = now;
@@ -178,7 +178,7 @@ impl Stage<'_, '_, '_, '_> {
         }
     }
 
-    /// Asks for every key that was there all the time, in a mixture of some of the last instants.
+    /// Looks up every key that existed at all of some recent instants, in a mixture of these.
     fn ask_all(&mut self, rng: &mut Rng, instants: &VecDeque<Instant>, at: usize, kept: &Memories) {
         let count = 2 + rng.below(INSTANTS_MAX as u32 - 1) as usize;
         let window: Vec<&Instant> = instants.iter().rev().take(count).collect();
@@ -217,7 +217,7 @@ impl Stage<'_, '_, '_, '_> {
                     self.mixed.finding = Some(what);
                     return;
                 }
-                // It could tell that it saw a mixture.
+                // The reader noticed the mixture.
                 Err(_) => {}
             }
         }
@@ -248,7 +248,7 @@ impl Stage<'_, '_, '_, '_> {
         self.fabric.memories().get(NodeId(0)).expect("there is one").host.bytes()
     }
 
-    /// Where the root lies, if that is a leaf.
+    /// The offset of the root, if the root is a leaf.
     fn root_leaf(&mut self) -> Option<usize> {
         let word = self.root_word;
         let host = self.host();

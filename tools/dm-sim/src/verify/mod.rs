@@ -8,15 +8,20 @@
 //!          every key read once more, the structure validated, locks looked at, the history checked ──► Finding
 //! ```
 //!
-//! In reading order: `settings` (what the person who verifies decides), `draw` (what a seed decides, "swarm testing": Groce et
-//! al., ISSTA 2012), `faults` and `fault_plan` (what goes wrong, as data), `subject` (what is tested), `tree` and `recovered` (B+-trees as subjects), `sherman`,
-//! `chime` and `smart`, `coding` (keys and values that give themselves away), `load` (what lanes are asked, what they suffer, and the recorder), `tolerance` (which failures
-//! that excuses), `accounting` (where memory went), `run` (one history from beginning to end), `report` (what many
-//! came to). [`crash`]: every point at which an operation can be cut short. [`lives`]: places that go round while operations
-//! stand still. [`mixtures`]: READs of lines of several instants.
+//! In reading order:
 //!
-//! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] twice is the same twice,
-//! and [`Verifier::replay`] shows it again with every request.
+//! - `settings`: what the caller decides. `draw`: what a seed decides ("swarm testing": Groce et al., ISSTA 2012).
+//! - `faults` and `fault_plan`: what goes wrong, as data.
+//! - `subject`: what is tested. `tree` and `recovered`: what subjects share. `sherman`, `chime` and `smart`: the kinds.
+//! - `coding`: keys and values that show who wrote them.
+//! - `load`: starts operations, carries out faults, records. `tolerance`: which failures those faults excuse.
+//! - `accounting`: where memory went. `run`: one history from beginning to end. `report`: the results of many.
+//! - [`crash`]: every point at which an operation can be cut short.
+//! - [`lives`]: places are reused while an operation is paused.
+//! - [`mixtures`]: READs whose lines are of several instants.
+//!
+//! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] gives the same result
+//! twice, and [`Verifier::replay`] runs it again and shows every request.
 
 mod accounting;
 mod blocks;
@@ -62,7 +67,7 @@ macro_rules! kinds {
     ([$($Kind:ident $kind:ident),*]) => {
         $(pub use $kind::$Kind;)*
 
-        /// Bugs in rooms that only one kind has.
+        /// Mutants in code that only one kind has.
         fn own_bugs() -> Vec<dm_core::mutants::Mutant> {
             [$($Kind::own_bugs()),*].concat()
         }

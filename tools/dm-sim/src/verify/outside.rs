@@ -1,4 +1,4 @@
-//! What a look from outside has to know of a kind of index.
+//! What a walk from outside has to know of a kind of index.
 
 use super::accounting::Holdings;
 use super::subject::Picture;
@@ -8,7 +8,7 @@ use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
 use dm_host::kinds::IndexParameters;
 
-/// How a kind of index is looked at from outside: straight at the memories.
+/// Describes a kind of index to walks from outside, which look directly at the memories.
 pub(super) trait Outside: KindParameters {
     /// Its nodes, if it is a B+-tree.
     fn tree(&self) -> Option<TreeNodes> {
@@ -20,10 +20,11 @@ pub(super) trait Outside: KindParameters {
         None
     }
 
-    /// Inner nodes as they are.
+    /// The inner nodes.
     fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture;
 
-    /// Chunks of the index, and what it reaches of them. `parameters` are these, and those of items over the index.
+    /// Chunks of the index, and the nodes in them that it reaches. `parameters` are these, and those of items over the
+    /// index.
     fn holdings(
         &self,
         parameters: &IndexParameters,
@@ -50,7 +51,7 @@ pub(super) struct TreeNodes {
 pub(super) struct LeafLocks {
     /// Bytes of a leaf's place.
     pub place_bytes: usize,
-    /// Where in a place its word is.
+    /// Offset of the lock word in a place.
     pub lock_at: usize,
     /// Which bits of the word say that it is held.
     pub held_bits: u64,

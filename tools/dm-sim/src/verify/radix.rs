@@ -1,4 +1,4 @@
-//! A look at a radix tree from outside: by slots and headers only.
+//! Walks a radix tree from outside, by slots and headers only.
 
 use super::accounting::{Holdings, Node as Piece};
 use super::blocks::Found;
@@ -13,16 +13,16 @@ use dm_core::remote::chunk::ChunkKind;
 use dm_core::verbs::NodeId;
 use dm_host::kinds::IndexParameters;
 
-/// What nodes of the only index carry.
+/// The index number in nodes: a test pool has one index.
 pub(super) const INDEX: u8 = 1;
 
-/// Bytes of a node, if they are there.
+/// Bytes of a node, if they lie in memory.
 fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
     let start = place.offset() as usize;
     memories.get(place.node())?.host.bytes().get(start..start + bytes)
 }
 
-/// Calls `see` with every slot that is reached from the root's, that first, and the image of the node it leads to.
+/// Calls `see` with every slot that is reached from the root slot, which comes first, and with the image of its node.
 fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl FnMut(Slot, Option<&'m [u8]>)) {
     let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
     let Some(node) = memories.get(NodeId(0)) else { return };
@@ -42,7 +42,7 @@ fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl Fn
     }
 }
 
-/// The nodes, by the slots that lead to them.
+/// The nodes, and the slots that lead to them.
 pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture {
     let mut picture = Picture { epoch: pool_epoch(geometry, memories), ..Picture::default() };
     visit(geometry, memories, |slot, image| {
@@ -56,7 +56,7 @@ pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture
     picture
 }
 
-/// Chunks of the index, and what it reaches of them. Places of leaves have `leaf_place_bytes`.
+/// Chunks of the index, and the nodes in them that it reaches. Places of leaves have `leaf_place_bytes`.
 pub(super) fn holdings(
     leaf_place_bytes: usize,
     parameters: &IndexParameters,

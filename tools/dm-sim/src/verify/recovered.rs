@@ -1,4 +1,4 @@
-//! Indexes whose compute nodes recover one another: rows, redo areas, leases.
+//! Indexes whose compute nodes recover each other: rows, redo areas, leases.
 
 use super::accounting::Holdings;
 use super::coding::Coding;
@@ -22,15 +22,15 @@ use dm_core::remote::row::{Joiner, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use dm_host::assembly::Place;
 
-/// Makes trees of a kind that survive the deaths of their compute nodes.
+/// A subject: trees of a kind that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovered<K>(pub K);
 
-/// Longer than any live lane holds a lock, however long its requests sleep: nobody keeps heartbeats here.
+/// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
 const LEASE_NS: u64 = 60_000_000;
 
 impl TreeCase {
-    /// All compute nodes join and get their redo areas, one after the other; the same every time.
+    /// All compute nodes join and get their redo areas, one after the other, in the same way every time.
     fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
         let plot = self.plot();
         let geometry = plot.geometry(config);
@@ -58,7 +58,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
         let mut marks = K::marks();
         marks.push(("recovery", dm_core::recovery::MARKS));
-        // Of dead compute nodes.
+        // Collection of memory of dead compute nodes.
         marks.push(("reclaim", K::ORPHAN_COLLECTION));
         marks
     }
@@ -70,10 +70,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
         if case.spending.returned_nodes > 1 {
-            // So that memory of the dead finds room, and nothing is lost.
+            // Free lists have room for the orphans, so that no place is lost.
             case.spending.returned_nodes = FREE_LIST_HOLDS_ALL;
         }
-        // As large as the redo area of the compute node with the most lanes needs.
+        // As large as the compute node with the most lanes needs.
         let slot_bytes = (HEADER_BYTES + case.plot().redo_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
         case.chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).next_multiple_of(4096) as u64;
@@ -95,7 +95,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.plot().format(config, memories);
-        // What fails here fails again when the index is opened, and is reported there.
+        // A failure occurs again when the index is opened, and is reported there.
         let _ = case.join_all(config, memories);
     }
 
@@ -156,7 +156,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
     }
 
     fn collects_all(&self, case: &TreeCase) -> bool {
-        // Own chunks, too.
+        // Collections include a compute node's own chunks.
         case.parameters.items.is_some()
     }
 
@@ -165,7 +165,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        // What the dead had of the chunks of the living, too.
+        // This includes places in chunks of live compute nodes that only a dead one knew of.
         let collects = case.parameters.items.is_none() || self.collects_all(case);
         Bounded(self.0).never_leaks(case) && collects
     }

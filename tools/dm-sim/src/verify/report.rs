@@ -1,4 +1,4 @@
-//! What histories came to.
+//! Results of histories.
 
 use super::accounting::Account;
 use super::faults::{FaultKind, Suffered};
@@ -32,16 +32,16 @@ pub enum Finding {
         /// Keys that were found.
         found: u64,
     },
-    /// Locks are held and nobody is there to release them.
+    /// Locks are held, and no lane is there to release them.
     LocksHeld {
         /// Entries of local tables.
         local: usize,
         /// Words of memory nodes.
         remote: usize,
     },
-    /// A lane owes something though its operation ended or was settled.
+    /// A lane has a lock record though its operation ended or was settled.
     InDoubt(String),
-    /// Memory that two claim, that nobody was granted, or that was lost without need.
+    /// Memory that is claimed twice, that was not granted, or that was lost without need.
     Memory(String),
     /// A request that correct code never makes.
     Misuse(String),
@@ -89,7 +89,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one seed came to.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct History {
     /// What the lanes did, and the reads after them.
@@ -104,7 +104,7 @@ pub struct History {
     pub overlapping: u64,
     /// Operations of the load.
     pub operations: u64,
-    /// What went wrong.
+    /// The faults that happened.
     pub suffered: Suffered,
     /// Where the memory went, if that was looked at.
     pub memory: Option<Account>,

@@ -1,4 +1,4 @@
-//! One history from its seed to its verdict.
+//! Runs one history, from its seed to its verdict.
 
 use super::accounting::{Account, Holdings, Node, account};
 use super::coding::Coding;
@@ -28,7 +28,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, LaneId};
 use std::fmt;
 
-/// A history shown.
+/// A history for people to read.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The case in words.
@@ -58,16 +58,17 @@ impl fmt::Display for Replay {
     }
 }
 
-/// Turns of the epochs of all who live that an adoption may take.
+/// Turns of all live compute nodes that an orphan collection may take.
 const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
 
-/// Of 100 histories in which two compute nodes die and the dead are recovered, the second one dies as a repairer in so many.
+/// Of 100 histories in which two compute nodes die and survivors recover them, the second one dies as a repairer in so
+/// many.
 const REPAIRERS_PERCENT: u32 = 30;
 
 /// More than any WRITE of a history.
 const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
-/// As much of a seed's history as is wanted.
+/// How much of a seed's history to run.
 #[derive(Clone, Debug)]
 struct Part {
     operations: u32,
@@ -127,18 +128,18 @@ impl<S: Subject> Verifier<S> {
         self.play(seed, &Part { plan: Some(plan.clone()), ..Part::default() }, logged)
     }
 
-    /// Replays the beginning of a seed: as few operations, and then as few faults, as show a finding of the same kind as
-    /// the whole. `None`: the seed has no finding.
+    /// Replays the beginning of a seed: as few operations, and then as few faults, as show a finding of the same kind
+    /// as the whole history does. `None`: the seed has no finding.
     ///
-    /// Up to the last invocation a beginning is what the whole was; what is left out comes after. A history with fewer
-    /// faults is another one.
+    /// A shortened history equals the whole one up to its last invocation. A history with fewer faults is a different
+    /// history.
     pub fn replay_shortest(&mut self, seed: u64) -> Option<Replay> {
         let kind = |history: &History| history.findings.first().map(Finding::kind);
         let whole = self.run(seed);
         let wanted = kind(&whole)?;
         let (mut good, mut bad) = (0, whole.operations as u32);
-        // Not every longer beginning of a bad one is bad, so the bisection may end at another one than the shortest:
-        // it ends at a bad one.
+        // Not every longer beginning of a failing one fails. So the bisection may miss the shortest, but what it ends
+        // at fails.
         while bad - good > 1 {
             let middle = good.midpoint(bad);
             let part = Part { operations: middle, ..Part::default() };
@@ -146,7 +147,7 @@ impl<S: Subject> Verifier<S> {
             *(if shows { &mut bad } else { &mut good }) = middle;
         }
         let mut part = Part { operations: bad, plan: Some(self.drawn(seed).plan) };
-        // From the last: those that were to come after the end go at once.
+        // From the last fault on: this drops the faults behind the end first.
         for at in (0..part.plan.as_ref().map_or(0, |plan| plan.faults.len())).rev() {
             let mut fewer = part.clone();
             if let Some(plan) = &mut fewer.plan {
@@ -159,10 +160,10 @@ impl<S: Subject> Verifier<S> {
         Some(self.play(seed, &part, true))
     }
 
-    /// What a seed decides that is not the subject's own.
+    /// Draws what a seed decides, but for the subject's own case.
     fn drawn(&self, seed: u64) -> Draw {
         let mut draw = Draw::new(&self.settings, seed);
-        // Of a stream of its own: what else is drawn does not depend on it.
+        // From a stream of its own, so that nothing else that is drawn depends on it.
         let kills = Rng::new(seed ^ 0x5eed_000b).percent(REPAIRERS_PERCENT);
         if kills && self.subject.after_death() == AfterDeath::Recovered {
             draw.plan.kill_a_repairer();
@@ -173,10 +174,10 @@ impl<S: Subject> Verifier<S> {
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut draw = self.drawn(seed);
         if self.subject.after_death() == AfterDeath::Recovered {
-            // Nobody has to give up.
+            // No operation has to give up.
             draw.deadline_ns = 0;
         }
-        // The case is that of the plan that was drawn, whatever is left of it.
+        // The case follows from the plan as drawn, even if only a part of the plan is carried out.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
         if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
             draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
@@ -190,7 +191,7 @@ impl<S: Subject> Verifier<S> {
             draw.plan.faults.retain(|planned| planned.fault.kind() != FaultKind::QpError);
         }
         if self.subject.after_death() == AfterDeath::Recovered {
-            // Nobody has to give up waiting for the dead.
+            // No operation has to give up waiting for a dead compute node.
             draw.deadline_ns = 0;
         }
         let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
@@ -198,7 +199,7 @@ impl<S: Subject> Verifier<S> {
         let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
-        // A withdrawn guarantee is one that the fabric does not admit to lack.
+        // The fabric claims a withdrawn guarantee nevertheless.
         let by_construction = config.granted.union(self.settings.withdrawn);
         let guarantees = Guarantees { by_construction, asserted: Assumptions::empty(), profile: "" };
         let mut history = None;
@@ -226,7 +227,7 @@ impl<S: Subject> Verifier<S> {
             let drivers = DriverConfig {
                 lanes_per_worker: draw.lanes_per_worker,
                 steps_max: self.settings.steps_max,
-                // Who waits for the dead is not woken.
+                // A lane that waits for a dead compute node is not woken.
                 parks_end: draw.plan.has(FaultKind::Crash),
             };
             history = Some(stage.play(&mut self.scratch, drivers));
@@ -250,7 +251,7 @@ impl<S: Subject> Verifier<S> {
         Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log, events }
     }
 
-    /// A world as new. Memory is reused: only what a history wrote is cleared.
+    /// Returns a world like a new one. Memory is reused, so only what a history wrote is cleared.
     fn take_world(&mut self, config: &Config, seed: u64, logged: bool) -> World {
         let fits = |world: &World| {
             world.config().host_bytes == config.host_bytes && world.config().device_bytes == config.device_bytes
@@ -362,7 +363,7 @@ impl Stage<'_> {
         history
     }
 
-    /// Puts the first records in, alone and without delay.
+    /// Inserts the first records, one operation at a time and without delays.
     fn fill(&mut self, lanes: &[&[Lane<'_>]], record: &mut check::History) -> Result<(), String> {
         let Draw { filling, filled_percent, keys, seed, .. } = *self.draw;
         let filling = if filling == Filling::Bulk && !self.bulk_loads { Filling::Inserts } else { filling };
@@ -400,8 +401,8 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// All is quiet: nobody owes anything, every key is read once more by somebody, the structure is sound, the memory
-    /// adds up.
+    /// Checks the end, when all is quiet: no lane has a lock record, every key can be read, the structure is sound, and
+    /// the memory is accounted for.
     fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
         let alive = self.alive(&history.suffered);
         for &node in &alive {
@@ -415,29 +416,29 @@ impl Stage<'_> {
         if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
             self.sweep(lanes, &alive, &history.suffered);
         }
-        // The dead that nobody has swept up after would hold the epochs up.
+        // A dead row that is not swept would hold the epochs back.
         let swept = self.after_death == AfterDeath::Recovered || history.suffered.dead.is_empty();
         if swept && history.suffered.down.is_none() {
-            // What is collected has one use afterwards, whatever it had before: that is looked at now.
+            // A collection hides places that had two uses before it, so the memory is accounted for before it, too.
             if self.findings.is_empty() {
                 let _ = self.account(lanes, &alive, false);
             }
             self.collect_orphans(lanes, &alive);
         }
         let dead_hold = self.look_at_locks(&alive, &history.suffered);
-        // Who reads now would wait for what is never released.
+        // Otherwise reads would wait for locks that are never released.
         if !self.findings.is_empty() {
             return;
         }
         let found = self.read_all(lanes, &alive, history, now_ns);
-        // What a dead holder left half done nobody can judge.
+        // The checks below cannot judge what a dead holder left half done.
         if dead_hold == 0 && history.suffered.down.is_none() {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
         }
     }
 
-    /// Sweeps up after the dead.
+    /// Sweeps the rows of dead compute nodes.
     fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], suffered: &Suffered) {
         let Some(&node) = alive.first() else { return };
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
@@ -450,23 +451,24 @@ impl Stage<'_> {
         }
     }
 
-    /// Has everybody adopt what there is. What they collect, one after the other, takes turns of the epochs of all who live.
+    /// Every live compute node collects orphans. Places that one of them collects are in limbo until all of them have
+    /// made turns.
     fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         for &node in alive {
             for lane in lanes[node] {
-                // An operation whose request failed holds the epochs up until its lane is used again.
+                // An operation whose request failed holds the epochs back until its lane is used again.
                 let _ = block_on(lane, &mut fabric, self.opened[node].settle(lane));
             }
         }
-        // Twice: first what was begun before all was quiet, then everything.
+        // Twice: the first collection ends what began before all was quiet; the second one takes everything.
         let mut left: Vec<(usize, bool)> = alive.iter().map(|&node| (node, false)).collect();
         let mut turns = 0;
         while !left.is_empty() {
             let mut still = Vec::new();
             for (node, everything) in left {
                 let (index, lane) = (self.opened[node], &lanes[node][0]);
-                // Where a shelf has no room, what is left is left.
+                // If a free list has no room, the remaining places stay where they are.
                 let is_over = |collected_orphans: CollectedOrphans| {
                     collected_orphans.is_complete() || !collected_orphans.waits && !self.never_leaks
                 };
@@ -478,7 +480,7 @@ impl Stage<'_> {
                     }
                     Ok(Ok(_)) if turns < ORPHAN_COLLECTION_TURNS_MAX => still.push((node, everything)),
                     other => {
-                        self.findings.push(Finding::Structure(format!("compute node {node} adopts: {other:?}")));
+                        self.findings.push(Finding::Structure(format!("compute node {node} collects orphans: {other:?}")));
                     }
                 }
             }
@@ -489,19 +491,21 @@ impl Stage<'_> {
                 if index.has_epochs() {
                     let _ = block_on(lane, &mut fabric, index.turn(lane));
                 }
-                // Whoever is asked for places gives up what is closed; who is not for long gives up everything.
+                // A pool of places that is asked for some gives up the closed ones. A pool that is not asked for long
+                // gives up everything.
                 index.for_each_ready(&mut |_| {});
             }
         }
     }
 
-    /// Compute nodes that can still be asked.
+    /// Compute nodes that are not dead.
     fn alive(&self, suffered: &Suffered) -> Vec<usize> {
         let dead = |node: &usize| suffered.dead.iter().any(|dead| usize::from(dead.0) == *node);
         (0..self.opened.len()).filter(|node| !dead(node)).collect()
     }
 
-    /// Counts what the dead hold, if that is theirs to keep; anything else that is held is a finding.
+    /// Checks which locks are held. Counts locks of dead compute nodes if survivors may leave them held. Any other held
+    /// lock is a finding.
     fn look_at_locks(&mut self, alive: &[usize], suffered: &Suffered) -> usize {
         let local = alive.iter().map(|&node| self.opened[node].locks_held()).sum();
         let mut held = (self.remote_locks_held)(self.world.memories());
@@ -518,8 +522,7 @@ impl Stage<'_> {
         excused
     }
 
-    /// Reads every key once more. Compute nodes take turns: their caches know different things. Returns how many there
-    /// are.
+    /// Reads every key once more. Compute nodes take turns, since their caches differ. Returns how many keys there are.
     fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
         let coding = self.coding;
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
@@ -549,8 +552,8 @@ impl Stage<'_> {
                 Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
             }
-            // It may have failed, or have left undone what it did besides; what is owed to a node that is down need not be
-            // paid.
+            // The operation may have failed, or its side effects may be unfinished. A lock on a memory node that is
+            // down need not be released.
             if lane.is_unsettled() {
                 let _ = block_on(lane, &mut fabric, index.settle(lane));
             }
@@ -573,8 +576,8 @@ impl Stage<'_> {
         }
     }
 
-    /// The account of the memory as it is now, if this can be told. Before all keys have been read once more a structure need not be
-    /// `complete`: what was cut short is for readers to finish.
+    /// Accounts for the memory as it is now, if that is possible. Until all keys have been read once more, the
+    /// structure need not be `complete`: readers finish half-done changes.
     fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], complete: bool) -> Option<Account> {
         let holdings = match (self.holdings)(self.world.memories())? {
             Err(_) if !complete => return None,
@@ -587,7 +590,7 @@ impl Stage<'_> {
         let mut ready: Vec<Node> = Vec::new();
         for &node in alive {
             self.opened[node].for_each_ready(&mut |place| ready.push(place));
-            // A stocked node has the size of its class: that of the nodes of its chunk.
+            // A stocked node has the size of the nodes of its chunk.
             for lane in lanes[node] {
                 lane.for_each_stocked(&mut |_, fresh| {
                     let (node, offset) = (fresh.address.node(), fresh.address.offset());
@@ -619,8 +622,8 @@ impl Stage<'_> {
                     let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
                     self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
                 }
-                // Of blocks nothing is lost as long as nobody dies, but where a lane says so; and whatever went wrong, nothing is when
-                // all was collected.
+                // While no node dies, no block is lost unless a lane has marked that. After a collection of everything
+                // no block is lost at all.
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BlockLost) || told(Mark::BlockLeft);
@@ -635,7 +638,7 @@ impl Stage<'_> {
     }
 }
 
-/// A failure without what differs from one to the next.
+/// A failure, without the details in which two failures of one cause differ.
 fn summary(error: &OpError) -> String {
     match error.cause {
         Cause::Verb(error) => error.status.name().to_owned(),

@@ -1,9 +1,9 @@
-//! What the person who verifies decides.
+//! What the caller decides about histories.
 
 use super::faults::Faults;
 use dm_core::verbs::Assumptions;
 
-/// What the person who verifies decides; seeds draw within. Ranges are inclusive.
+/// What the caller decides about histories; seeds draw within. Ranges are inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Compute nodes, at least 1.
@@ -12,13 +12,13 @@ pub struct Settings {
     pub lanes: (u32, u32),
     /// Operations of a history.
     pub operations: (u32, u32),
-    /// Keys they are about.
+    /// Keys of a history.
     pub keys: (u32, u32),
     /// Memory nodes, up to 4.
     pub memory_nodes: (u32, u32),
     /// Bytes of each memory node.
     pub memory_bytes: usize,
-    /// What may go wrong besides, in some of the histories.
+    /// Faults that some of the histories have.
     pub faults: Faults,
     /// Whether the fabric has masked CAS; `None`: some do.
     pub masked_cas: Option<bool>,
@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Few keys and lanes, so that they meet.
+    /// Few keys and lanes, so that operations meet.
     fn default() -> Self {
         Self {
             compute_nodes: (2, 4),
@@ -49,26 +49,26 @@ impl Default for Settings {
     }
 }
 
-/// What a history is about: most are about everything, some about what needs many things to meet.
+/// The focus of a history. Most have none; some are made for events that need many things to coincide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Anything.
     Mixed,
-    /// The last compute node only reads, and its requests sleep long; all others overwrite one or two keys, so often that
-    /// versions come round while it sleeps.
+    /// The last compute node only reads, and its requests take long. All others overwrite one or two keys, so often
+    /// that version counters wrap around during a READ.
     Wraparound,
-    /// The last compute node only reads, and its requests sleep, but not so long that it notices; all others insert and
-    /// delete, so that a READ is of several lives of an entry or a node.
+    /// The last compute node only reads, and its requests take long, but not so long that the exposure check notices.
+    /// All others insert and delete, so that a READ covers several generations of an entry or a node.
     SlowReaders,
-    /// Hardly more keys than a leaf holds come and go: splits and merges, nodes reused at once.
+    /// Hardly more keys than a leaf holds are inserted and deleted: splits, merges, and nodes that are reused at once.
     Churn,
-    /// The first compute node inserts and deletes, so that it reuses nodes, and its WRITEs sleep; the others overwrite and
-    /// read, with pointers that are often old: they come to nodes in the middle of their next life's first WRITE.
+    /// The first compute node inserts and deletes, so that it reuses nodes, and its WRITEs take long. The others
+    /// overwrite and read, often with old pointers. So they reach nodes during the first WRITE of the next generation.
     Reuse,
-    /// Keys only come: splits on many levels at a time.
+    /// Keys are only inserted: splits on many levels at a time.
     Growth,
-    /// The first compute node fills and empties leaves, so that it reuses nodes; the last one only reads, and so rarely that
-    /// what it knows of inner nodes is often old. Never drawn: other profiles have some of it.
+    /// The first compute node fills and empties leaves, so that it reuses nodes. The last one only reads, and so rarely
+    /// that its copies of inner nodes are often old. Never drawn: other profiles have some of it.
     OldRoutes,
 }
 

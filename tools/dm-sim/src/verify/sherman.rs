@@ -45,9 +45,10 @@ impl TreeKind for Sherman {
         ]
     }
 
-    /// A descent starts over only if twice in a row a leaf is merged away and its place reused between the READ of its
-    /// parent and its own: once in tens of thousands of histories. No compute node of a history fences itself: nobody tells its lease
-    /// the time, so to itself it is never late. [Descheduled holders](super::crash::descheduled_holders) do.
+    /// A descent restarts only if twice in a row a leaf is merged away and its place reused between the READ of its
+    /// parent and its own: once in tens of thousands of histories. No compute node of a history fences itself: its
+    /// lease is not told the time, so by its own clock it is never late. [Descheduled
+    /// holders](super::crash::descheduled_holders) do fence themselves.
     fn rare_marks() -> &'static [Mark] {
         &[Mark::Restart, Mark::SelfFenced]
     }
@@ -65,9 +66,10 @@ impl TreeKind for Sherman {
         Mutant::ALL.iter().copied().filter(|bug| !others.contains(bug) && !Mutant::ITEMS.contains(bug)).collect()
     }
 
-    /// A node torn under its lock needs an old pointer to a place in the very moment of its next life's first WRITE. An adopter
-    /// that does not lock needs a redo image that is still to be replayed when its writer's row is free: since operations that met
-    /// a silent holder late look after it before they answer, 30,000 histories and all points of all cases had none.
+    /// `TornIsResidue` needs an old pointer to a place in the very moment of the first WRITE of the place's next
+    /// generation. `CollectsUnlocked` needs a redo record that is still to be replayed when its writer's row is free.
+    /// An operation that met an unresponsive holder late now checks that holder before it answers, so 30,000 histories
+    /// and all points of all cases had no such record.
     fn unseen() -> &'static [Mutant] {
         &[Mutant::TornIsResidue, Mutant::CollectsUnlocked]
     }
@@ -90,13 +92,13 @@ impl TreeKind for Sherman {
         };
         match draw.profile {
             Profile::Mixed => {}
-            // Several lines, so that an entry can be of two WRITEs.
+            // Entries of several lines, so that a READ may mix two WRITEs in one entry.
             Profile::Wraparound => {
                 parameters.value_bytes = [64, 120, 200][rng.below(3) as usize];
                 parameters.leaf_span = 2;
             }
             Profile::SlowReaders if draw.keys > WIDE_KEYS_MIN => {
-                // Several lines, and entries that lie in one.
+                // Leaves of several lines, and entries within one line.
                 (parameters.key_bytes, parameters.value_bytes) = (8, 8);
                 parameters.leaf_span = 8 + rng.below(5) as usize;
             }
@@ -110,7 +112,7 @@ impl TreeKind for Sherman {
         }
         let hierarchical = rng.percent(70);
         let (combine, entry_writes) = (rng.percent(70), rng.percent(70));
-        // A draw for an option that is gone: with it pinned seeds keep their histories.
+        // The option of this draw no longer exists. The draw stays, so that pinned seeds keep their histories.
         let _ = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
         let options = Options {
             combine,
@@ -120,7 +122,7 @@ impl TreeKind for Sherman {
             rdwc: rng.percent(30),
             ..Options::default()
         };
-        // Without copies every descent begins at the root and meets what is half done.
+        // Without copies every descent begins at the root and meets half-done changes.
         let cold = draw.profile == Profile::Growth && rng.percent(75);
         let spending = Spending {
             lanes: 0,
@@ -139,7 +141,7 @@ impl TreeKind for Sherman {
         let mut spending = spending;
         let mut lock_count = [1, 3, 16, 61][rng.below(4) as usize];
         if draw.profile == Profile::Reuse {
-            // Copies, shelves, and seldom one lock word for two nodes.
+            // Copies and free lists, and seldom one lock word for two nodes.
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, FREE_LIST_HOLDS_ALL, 61);
         }
         let parameters = parameters.into();

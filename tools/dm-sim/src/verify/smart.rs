@@ -1,6 +1,6 @@
-//! SMART as a subject: keys of a few digits that are spread over their bytes, so that leaf and header splits on many levels
-//! and races on one byte are common, or all in one byte, so that nodes fill up and are replaced; every technique on or
-//! off; slots frozen by masked and by plain CAS, as the fabric has it.
+//! SMART as a subject. Some cases spread the digits of a key over its bytes, so that leaf splits, header splits and
+//! races on one byte are common. Others put all digits in one byte, so that nodes fill up and are replaced. Every
+//! technique is on or off. Slots are frozen by masked or by plain CAS, as the fabric offers it.
 
 mod cases;
 
@@ -55,9 +55,9 @@ impl TreeKind for Smart {
         ]
     }
 
-    /// No merges, whose half-done ones somebody could undo.
-    /// Of these, repairers' deaths and self-fencing are what enumerated deaths are about. Nodes with hardly anything left below one
-    /// that fills up take more inserts and deletes than a history has; stories of places that go round have them.
+    /// There are no merges, so none is undone. Deaths of repairers and self-fencing are tested by enumerated deaths. A
+    /// nearly empty node below a full one takes more inserts and deletes than a history has; the scenarios of reused
+    /// places have such nodes.
     fn rare_marks() -> &'static [Mark] {
         &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced, Mark::NodeLeftOut]
     }
@@ -74,7 +74,7 @@ impl TreeKind for Smart {
         Mutant::SMART
     }
 
-    /// Its own, and those of what it shares that show here.
+    /// Its own mutants, and those of shared code that show in it.
     fn bugs() -> Vec<Mutant> {
         let shared = [
             Mutant::LimboTooShort,
@@ -101,7 +101,7 @@ impl TreeKind for Smart {
         if matches!(draw.profile, Profile::SlowReaders | Profile::Wraparound) {
             parameters.value_bytes = [48, 64, 120][rng.below(3) as usize];
         }
-        // Base 2, 4, 8 or 16, all digits of a number below 256 in the key.
+        // Digits in base 2, 4, 8 or 16; a key has all digits of a number below 256.
         let bits = 1 + rng.below(4);
         let count = 8_u32.div_ceil(bits) as usize;
         let digits = Digits { bits, stride: 1 + rng.below((parameters.key_bytes / count) as u32) as usize };
@@ -121,7 +121,7 @@ impl TreeKind for Smart {
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
-            // What comes back is remembered in pieces: nothing is lost, whatever is spent.
+            // Returned memory is remembered piece by piece, so nothing is lost, whatever the other limits are.
             returned_nodes: FREE_LIST_HOLDS_ALL,
             collected_chunks: 64,
             generations: draw.generations,
@@ -145,7 +145,7 @@ impl TreeKind for Smart {
 impl Below for Smart {
     const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
     const ITEMS_OPTION: &'static str = "items-over-smart";
-    /// Those of the index below besides: no merges, and what enumerated deaths are about.
+    /// Also those of the index below: it has no merges, and enumerated deaths test the others.
     const RARE_MARKS: &'static [Mark] = &[
         Mark::CombinedWrite,
         Mark::EntryRevisited,
@@ -171,7 +171,7 @@ impl Inside for dm_core::smart::Smart<'_> {
         self.space().retired_and_lost().0
     }
 
-    /// Newer copies would stay, if they were there.
+    /// Newer copies would stay if there were any.
     fn recall(&self, picture: &Picture) {
         let cache = self.cache();
         cache.clear();
@@ -220,7 +220,7 @@ impl Outside for Parameters {
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
         let shape = self.leaf();
-        // What was deleted is no entry. What is torn is none either: it is for those who READ it to say so.
+        // A deleted leaf is no entry. A torn leaf is none either: the operations that READ it have to report it.
         if shape.state(image) == Ok(LeafState::Valid) {
             see(shape.key(image), shape.value(image));
         }

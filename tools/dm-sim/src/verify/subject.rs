@@ -1,4 +1,4 @@
-//! What is tested: an index, and how to put it on a simulated fabric.
+//! The subject of a test: an index, and how to set it up on a simulated fabric.
 
 use super::accounting::{Holdings, Node};
 use super::coding::Coding;
@@ -22,52 +22,52 @@ use std::pin::Pin;
 /// A future of an index whose type is not known.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpError>> + 'a>>;
 
-/// What a test wants to see and to disturb of an index besides its operations.
+/// Access to the inside of an index for tests, besides its operations.
 pub trait Inside: Index {
-    /// Local locks that have a holder.
+    /// Local lock table entries that have a holder.
     fn locks_held(&self) -> usize;
 
-    /// Calls `visit` with every node that this compute node has ready and that nothing points to.
+    /// Calls `visit` with every node that this compute node could use next, and that no pointer leads to.
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
 
-    /// Bytes that this compute node took out of the index and that nobody will use again.
+    /// Bytes that this compute node took out of the index and that are never used again.
     fn retired_bytes(&self) -> u64 {
         0
     }
 
-    /// Puts the inner nodes of an old picture where copies of inner nodes are, in place of newer ones. An empty picture
-    /// forgets all copies.
+    /// Replaces copies of inner nodes by the older ones of `picture`. An empty picture drops all copies.
     fn recall(&self, picture: &Picture);
 
-    /// The next adoption collects its own chunks, too. `false`: that is not how its memory comes back.
+    /// Makes the next orphan collection include this compute node's own chunks. Returns `false` if the index has no
+    /// mark-and-sweep collection.
     fn demand_collection(&self) -> bool {
         false
     }
 
-    /// Whether it has a part in the pool's epochs.
+    /// Whether the index takes part in the pool's epochs.
     fn has_epochs(&self) -> bool {
         false
     }
 
-    /// What a keeper does for the pool's epochs with every heartbeat, if the index has a part in them.
+    /// A turn, as a keeper makes with every heartbeat, if the index takes part in the pool's epochs.
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         let _ = lane;
         async { Ok(()) }
     }
 }
 
-/// The inner nodes of an index as they once were in remote memory.
+/// The inner nodes of an index, as they were in remote memory at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Picture {
     /// The root and its level.
     pub root: Option<(Address, u8)>,
-    /// Inner nodes that were whole: address and image.
+    /// Inner nodes that were not torn: address and image.
     pub nodes: Vec<(Address, Vec<u8>)>,
-    /// The pool's epoch when it was taken.
+    /// The pool's epoch at that time.
     pub epoch: u32,
 }
 
-/// An index as one compute node has opened it.
+/// An index that one compute node has opened; it hides the type.
 pub trait Opened {
     /// See [`Index::plan`].
     fn plan(&self) -> &ScratchPlan;
@@ -155,20 +155,19 @@ impl<I: Inside> Opened for With<'_, I> {
 /// A lock word that names a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// Whose memory it is in.
+    /// The memory node whose memory it is in.
     pub node: NodeId,
     /// The compute node it names, as [`crate::ComputeNode`] counts.
     pub compute_node: u16,
 }
 
-/// What survivors owe when a compute node has died.
+/// What survivors have to do when a compute node has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDeath {
-    /// Nobody takes over: what the dead held stays held. Who needs it ends with an error of its own within the
-    /// operation's deadline, and nothing that was answered is wrong.
+    /// Nothing is taken over: locks of dead compute nodes stay held. An operation that needs such a lock ends with an
+    /// error within its deadline. No result may be wrong.
     Bounded,
-    /// The dead are taken over: no operation of a survivor fails, and in the end no lock is held and the structure is
-    /// sound.
+    /// Survivors take over: none of their operations fails. In the end no lock is held and the structure is sound.
     Recovered,
 }
 
@@ -183,12 +182,12 @@ pub trait Subject {
     /// Its coverage marks, by the room that counts them.
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;
 
-    /// Marks so rare by construction that a long run may do without them.
+    /// Marks that are rare by construction, so that a long run may end without them.
     fn rare_marks(&self) -> &'static [Mark] {
         &[]
     }
 
-    /// Draws a case; `rng` is the case's own.
+    /// Draws a case; `rng` is used for nothing else.
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> Self::Case;
 
     /// What the fabric must grant in this case.
@@ -200,15 +199,15 @@ pub trait Subject {
         Coding::shifted(draw.key_shift)
     }
 
-    /// Turns the dial further for this case.
+    /// Changes the fabric's settings for this case.
     fn dial(&self, case: &Self::Case, config: &mut Config) {
         let _ = (case, config);
     }
 
-    /// Writes into zeroed memories what an index finds there when it is opened for the first time.
+    /// Writes into zeroed memories what the index needs there when it is opened for the first time.
     fn format(&self, case: &Self::Case, config: &Config, memories: &mut Memories);
 
-    /// Opens the index for every compute node of `draw` and calls `then`. `guarantees` is what the fabric says.
+    /// Opens the index for every compute node of `draw` and calls `then`. `guarantees` is what the fabric claims.
     fn open(
         &self,
         draw: &Draw,
@@ -221,19 +220,19 @@ pub trait Subject {
     /// Lock words in the memories that name a holder.
     fn remote_locks_held(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Vec<HeldLock>;
 
-    /// What is owed when a compute node has died.
+    /// What survivors have to do when a compute node has died.
     fn after_death(&self) -> AfterDeath {
         AfterDeath::Bounded
     }
 
-    /// Whether somebody completes or undoes what landed in part when a queue pair failed: a WRITE, or the WRITEs of a
-    /// merge. If not, histories with queue-pair errors let whole WRITEs land or none, and delete nothing.
+    /// Whether survivors complete or undo a WRITE, or a merge of several WRITEs, that a failed queue pair cut short. If
+    /// not, histories with queue-pair errors do not tear WRITEs, and delete nothing.
     fn mends_what_was_torn(&self) -> bool {
         false
     }
 
-    /// Whether, though nobody mends what was torn, an operation that changes a record leaves all or nothing of that behind when
-    /// a queue pair fails between two of its WRITEs. If not, queue pairs do not fail.
+    /// Concerns indexes that do not mend torn changes. Whether a change of a record takes effect completely or not at
+    /// all when a queue pair fails between two of its WRITEs. If not, queue pairs do not fail.
     fn writes_records_at_once(&self) -> bool {
         true
     }
@@ -244,14 +243,14 @@ pub trait Subject {
         Picture::default()
     }
 
-    /// What of the memories belongs to the index, and what of that it reaches, of an index that is quiet. `None`: nobody
-    /// accounts for it.
+    /// The memory of the index, and the part of it that the index reaches. The index must be quiet. `None`: this memory
+    /// is not accounted for.
     fn holdings(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
         let _ = (case, config, memories);
         None
     }
 
-    /// Whether operations on one key are shared between the lanes of a compute node in this case. `None`: not known.
+    /// Whether lanes of a compute node share operations on one key in this case. `None`: not known.
     fn rdwc(&self, case: &Self::Case) -> Option<bool> {
         let _ = case;
         None
@@ -263,20 +262,20 @@ pub trait Subject {
         true
     }
 
-    /// Whether in this case every block that is retired is remembered.
+    /// Whether in this case the index remembers every retired block.
     fn holds_all_blocks(&self, case: &Self::Case) -> bool {
         let _ = case;
         false
     }
 
-    /// Whether in this case whatever nobody knows of any more of blocks is collected, when everybody adopts.
+    /// Whether in this case orphan collections of all compute nodes find every block that no compute node knows of.
     fn collects_all(&self, case: &Self::Case) -> bool {
         let _ = case;
         false
     }
 
-    /// Whether in this case no node is ever lost as long as nothing breaks and nobody is dropped; and, if the dead are taken over,
-    /// when they have been swept up after and their memory was adopted.
+    /// Whether in this case no node is lost unless something fails or a future is dropped. If survivors recover dead
+    /// compute nodes, this holds after the sweep of their rows and the collection of their orphans.
     fn never_leaks(&self, case: &Self::Case) -> bool {
         let _ = case;
         false

@@ -1,4 +1,4 @@
-//! Which failures are excused by what went wrong.
+//! Which failures of operations are excused by the faults of a history.
 
 use super::faults::{FaultKind, Suffered};
 use super::subject::AfterDeath;
@@ -16,18 +16,21 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Whether an index may say this after what happened.
+    /// Whether an index may fail with this error after these faults.
     ///
-    /// That there is no memory it may say at any time. That a queue pair or a memory node failed, if one did. That a
-    /// deadline passed only if the caller set one (`deadline_ns` is not 0: in histories in which compute nodes die and
-    /// nobody takes over what they held); that it gave up only after a death. Otherwise histories are short, and the
-    /// bounds on waiting are long. A lane that cannot be settled is never excused: settling waits for no lock.
+    /// - It may always say that there is no memory.
+    /// - It may say that a queue pair or a memory node failed, if one did.
+    /// - It may say that a deadline passed only if the caller set one (`deadline_ns` is not 0). That is so in histories
+    ///   in which compute nodes die and survivors do not take their locks over.
+    /// - It may say that it gave up only after a death. Otherwise histories are short, and the bounds on waiting are
+    ///   long.
+    /// - A lane that cannot be settled is never excused: settling waits for no lock.
     pub fn is_tolerable(&self, suffered: &Suffered, after_death: AfterDeath, deadline_ns: u64) -> bool {
         let died = suffered.any(FaultKind::Crash) && after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
                 Cause::PoolFull => true,
-                // Whoever leads a batch may be dropped.
+                // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => suffered.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
                     Status::Flushed => suffered.any(FaultKind::QpError),

@@ -1,5 +1,5 @@
-//! What subjects have in common: the pool they are opened on, and the look at it from outside. Each says by
-//! [`TreeCase`] what a seed decides about it.
+//! What subjects of all kinds share: the pool, and the view of it from outside. [`TreeCase`] is what a seed decides
+//! about a subject.
 
 use super::accounting::Holdings;
 use super::coding::{Coding, Digits};
@@ -21,7 +21,7 @@ use dm_core::verbs::{Assumptions, Guarantees};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
-/// More retired nodes than a history makes, or than a memory node has.
+/// More than the retired nodes of any history, and than the nodes of a memory node.
 pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
 
 /// What a seed decides about an index.
@@ -29,7 +29,7 @@ pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
 pub struct TreeCase {
     /// Sizes.
     pub parameters: IndexParameters,
-    /// What compute nodes spend, and techniques. `lanes` is each compute node's own.
+    /// Memory and techniques of compute nodes. `lanes` is set for each compute node.
     pub spending: Spending,
     /// Lock words per memory node.
     pub lock_count: u32,
@@ -39,7 +39,7 @@ pub struct TreeCase {
     pub lanes: Vec<u16>,
     /// How numbers become keys; `None`: in bytes next to each other.
     pub digits: Option<Digits>,
-    /// What becomes of keys and values, where they have lengths.
+    /// How keys and values are stretched, if they are items.
     pub stretch: Option<Stretch>,
 }
 
@@ -48,17 +48,17 @@ impl TreeCase {
         Plot::of(&self.parameters, self.lock_count, self.chunk_bytes)
     }
 
-    /// Its part in the epochs.
+    /// The participant of compute node `number` in the epochs.
     pub(super) fn epochs_of(&self, number: usize) -> (Epochs, Vec<Pin>) {
         (Epochs::new(), (0..self.lanes[number]).map(|_| Pin::default()).collect())
     }
 
-    /// What compute node `number` spends.
+    /// Memory and techniques of compute node `number`.
     pub(super) fn spending_of(&self, number: usize) -> Spending {
         Spending { lanes: self.lanes[number].into(), ..self.spending.clone() }
     }
 
-    /// Opens the index of compute node `number` at `place` and passes it on.
+    /// Opens the index of compute node `number` at `place` and passes it to `then`.
     pub(super) fn open(
         &self,
         place: &Place<'_>,
@@ -87,7 +87,7 @@ pub trait TreeKind: Copy {
     /// See [`Subject::rare_marks`].
     fn rare_marks() -> &'static [Mark];
 
-    /// What is counted when memory of the gone is adopted.
+    /// Marks of orphan collection.
     const ORPHAN_COLLECTION: &'static [Mark];
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
@@ -95,43 +95,43 @@ pub trait TreeKind: Copy {
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
 
-    /// Operations to cut short.
+    /// Cases for enumerated deaths.
     fn crash_cases() -> Vec<crash::Case>;
 
-    /// Sizes, and how many keys make several leaves, for [`super::lives`]. `None`: it has no part in epochs.
+    /// For [`super::lives`]: sizes, and how many keys make several leaves. `None`: the index takes no part in epochs.
     fn lives() -> Option<(IndexParameters, u64)> {
         None
     }
 
-    /// Bugs in rooms of its own.
+    /// Mutants in code that only this kind has.
     fn own_bugs() -> &'static [Mutant] {
         &[]
     }
 
-    /// Bugs that can be planted in it.
+    /// Mutants that can be tested in it.
     fn bugs() -> Vec<Mutant>;
 
-    /// Of these, such as no history has shown in few seeds.
+    /// Of these, mutants that no history has shown within few seeds.
     fn unseen() -> &'static [Mutant] {
         &[]
     }
 
-    /// Whether a bug is looked for in [mixtures](super::mixtures), and not in histories.
+    /// Whether a mutant is tested on [mixtures](super::mixtures), not in histories.
     fn mixes(_: Mutant) -> bool {
         false
     }
 
-    /// What a seed decides about a leaf whose lines are mixed.
+    /// Sizes and keys of a leaf whose lines are mixed, drawn from a seed.
     fn mixed_case(_seed: u64) -> Option<MixedCase> {
         None
     }
 
-    /// What histories have to be about for a bug that needs many things to meet; any others would find it, too, after some
-    /// ten times as many seeds.
+    /// The profile of histories for a mutant that needs many things to coincide. Other profiles would find it, too,
+    /// after some ten times as many seeds.
     fn profile_for(bug: Mutant) -> Option<Profile>;
 }
 
-/// Makes trees of a kind, whose dead nobody recovers.
+/// A subject: trees of a kind whose dead compute nodes are not recovered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounded<K>(pub K);
 
@@ -155,7 +155,8 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
-        // As the index declares them; asking it would take opening it on a fabric that grants everything.
+        // As the index declares them. To ask the index itself, it would have to be opened on a fabric that grants
+        // everything.
         let mut needed = Assumptions::empty();
         let config = draw.config(&super::Settings::default(), Assumptions::all());
         let geometry = case.plot().geometry(&config);

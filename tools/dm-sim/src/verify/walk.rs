@@ -1,6 +1,6 @@
-//! A pool for an index, and a look at the index from outside: straight at the memories, by links and headers only. What
-//! `validate` says from within is compared with this. What an index of a kind looks like is for its
-//! [`Outside`](super::outside::Outside) to say; B+-trees have theirs from here, radix trees from [`super::radix`].
+//! Makes a pool for an index, and walks the index from outside: directly in the memories, by links and headers only.
+//! The result is compared with that of the index's own `validate`. A kind of index describes itself by
+//! [`Outside`](super::outside::Outside). The walks of B+-trees are here, those of radix trees in [`super::radix`].
 
 use super::accounting::{Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;
@@ -31,7 +31,7 @@ use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
 use zerocopy::IntoBytes;
 
-/// What a look from outside has to know of a case.
+/// What a walk from outside has to know of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plot {
     /// Lock words per memory node.
@@ -53,24 +53,24 @@ impl Plot {
         match_kind!(&self.parameters.below, Below(below) => below.tree())
     }
 
-    /// Bytes of the largest WRITE that needs a redo image.
+    /// Bytes of the largest WRITE that needs a redo record.
     pub fn redo_bytes(&self) -> usize {
         self.parameters.redo_bytes()
     }
 
-    /// Inner nodes as they are.
+    /// The inner nodes.
     pub fn picture(&self, config: &Config, memories: &Memories) -> Picture {
         let geometry = self.geometry(config);
         match_kind!(&self.parameters.below, Below(below) => below.picture(&geometry, memories))
     }
 
-    /// Chunks of the index, and what it reaches of them.
+    /// Chunks of the index, and the nodes in them that it reaches.
     pub fn holdings(&self, config: &Config, memories: &Memories) -> Result<Holdings, String> {
         let geometry = self.geometry(config);
         match_kind!(&self.parameters.below, Below(below) => below.holdings(&self.parameters, &geometry, memories))
     }
 
-    /// Where things are.
+    /// The layout of the pool.
     pub fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
         geometry(config, self.chunk_bytes, self.lock_count)
     }
@@ -80,7 +80,7 @@ impl Plot {
         format(config, self.chunk_bytes, self.lock_count, memories);
     }
 
-    /// Writes rows for compute nodes that nobody recovers.
+    /// Writes rows for compute nodes that are not recovered.
     pub fn format_rows(&self, config: &Config, compute_nodes: u16, memories: &mut Memories) {
         let geometry = self.geometry(config);
         let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
@@ -92,7 +92,7 @@ impl Plot {
         }
     }
 
-    /// Lock words that name a holder: in tables, and where they lie in leaves, in those.
+    /// Lock words that name a holder, in lock tables or in leaves.
     pub fn locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         let mut held = self.table_locks_held(config, memories);
         if let Some(in_leaves) = match_kind!(&self.parameters.below, Below(below) => below.leaf_locks()) {
@@ -101,7 +101,7 @@ impl Plot {
         held
     }
 
-    /// Of every place in chunks for leaves: a place that is not in use may be locked, too.
+    /// Looks at every place in chunks for leaves: a place that is not in use may be locked, too.
     fn leaf_locks_held(&self, config: &Config, memories: &Memories, locks: LeafLocks) -> Vec<HeldLock> {
         let LeafLocks { place_bytes, lock_at, held_bits } = locks;
         let mut held = Vec::new();
@@ -159,7 +159,7 @@ fn superblocks(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<Superb
     (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
 }
 
-/// Where things are in a pool.
+/// The layout of a pool.
 pub(super) fn geometry(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<NodeGeometry> {
     let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
     superblocks(config, chunk_bytes, lock_count).iter().map(decode).collect()
@@ -180,7 +180,7 @@ pub(super) const fn everything() -> Guarantees {
     Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
 }
 
-/// Compute node `number`, if nobody recovers it.
+/// The row of compute node `number`, if it is not recovered.
 fn member(number: u16) -> Member {
     Member { row: RowId(number + 1), incarnation: 1, nonce: 1 }
 }
@@ -206,8 +206,8 @@ pub(super) fn place<'a>(
 /// Opens the index of a compute node and passes it on.
 type Open<'o> = dyn Fn(usize, &mut dyn FnMut(&dyn Opened)) -> Result<(), String> + 'o;
 
-/// Opens one compute node's index after the other, each within the call that opened the one before: their storage is on
-/// the stack. `open` opens number `n` and calls what it is given.
+/// Opens one compute node's index after the other, each within the call that opened the one before, since their storage
+/// is on the stack. `open` opens the index of a number and calls the closure that it is given.
 pub(super) fn open_all(
     count: usize,
     open: &Open<'_>,
@@ -289,7 +289,7 @@ pub(super) fn recall(tree: &Tree<'_>, picture: &Picture) {
     }
 }
 
-/// See [`Inside::turn`]: how a turn ended.
+/// The result of [`Inside::turn`].
 pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
     end.map_err(|error| match error {
         RowError::Verb(error) => error.into(),
@@ -301,7 +301,7 @@ pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
 /// Nodes a walk visits at most: more than the memories hold.
 const NODES_MAX: usize = 1 << 16;
 
-/// Bytes of a node, if they are there.
+/// Bytes of a node, if they lie in memory.
 fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
     let start = address.offset() as usize;
     memories.get(address.node())?.host.bytes().get(start..start + bytes)
@@ -319,8 +319,8 @@ fn root(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Opt
     Some((address, Header::read(image(memories, address, bytes)?).level))
 }
 
-/// Calls `visit` with every node on the way along the links of every level, with its level and image. Stops with an
-/// error where there is nothing sound to go on from.
+/// Calls `visit` with every node along the links of every level, with its level and image. Stops with an error at a
+/// node that gives no sound link to go on from.
 fn walk<'m>(
     plot: &TreeNodes,
     geometry: &[NodeGeometry],
@@ -359,13 +359,13 @@ fn walk<'m>(
     Ok(())
 }
 
-/// The inner nodes that are whole.
+/// The inner nodes that are not torn.
 pub(super) fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
     let epoch = pool_epoch(geometry, memories);
     let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
-    // A walk through the middle of a change may end early: then the picture is of what came before.
+    // A walk during a change may end early. The picture then has the nodes before that.
     let _ = walk(plot, geometry, memories, 1, |address, _, image| {
-        // A compute node only ever copies what it took for whole.
+        // A compute node copies only images that are not torn.
         if stripes::node_version(image).is_some() {
             picture.nodes.push((address, image.to_vec()));
         }
@@ -373,7 +373,7 @@ pub(super) fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Me
     picture
 }
 
-/// Chunks of the index, and what it reaches of them.
+/// Chunks of the index, and the nodes in them that it reaches.
 pub(super) fn holdings(
     plot: &TreeNodes,
     parameters: &IndexParameters,

@@ -1,11 +1,12 @@
-//! The engine beside a bare loop.
+//! Compares the engine with a bare loop.
 //!
-//! The bare loop does what an operation cannot do without, on the same index in the same process: find the leaf in the
-//! index cache, copy it out of the mapped region, look the key up in the copy, check the value; for an update take the
-//! leaf's lock word by CAS first, store the changed entry and free the word by CAS. It has no port, no futures, no
-//! requests, no lanes, no timestamps, no counters, and it judges nothing. One thread; short rounds of both in turn, so
-//! that a machine that is disturbed disturbs both; processor time of the thread, so that what others take of the
-//! processor does not count; medians.
+//! The bare loop does only what an operation cannot do without, on the same index in the same process. It finds the
+//! leaf in the index cache, copies it out of the mapped region, looks the key up in the copy, and checks the value. For
+//! an update it first takes the leaf's lock word by CAS, then stores the changed entry and frees the word by CAS.
+//!
+//! The bare loop has no port, futures, requests, lanes, timestamps or counters, and it checks no results. There is one
+//! thread. Short rounds of both run in turn, so that a disturbance of the machine affects both. What is measured is
+//! processor time of the thread, which other processes do not affect. Results are medians.
 
 use super::comparison::{Comparison, OPERATIONS, Pair, ROUNDS};
 use super::plan::KeySource;
@@ -102,7 +103,7 @@ pub(super) fn compare<I: Index>(
         let mut bare_missed = 0;
         for round in 0..ROUNDS {
             for turn in 0..3 {
-                // Whoever comes first in one round comes last in another.
+                // The order changes from round to round, so that no engine is always the first.
                 let who = (turn + round) % 3;
                 let began_ns = thread_ns();
                 match who {

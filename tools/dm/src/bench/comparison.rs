@@ -1,9 +1,9 @@
-//! What came of the comparison with a bare loop.
+//! Results of the comparison with a bare loop.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Rounds of each: short ones, so that those in which somebody else got the processor do not move the median.
+/// Rounds of each: short ones, so that rounds in which another process got the processor do not move the median.
 pub(super) const ROUNDS: usize = 500;
 /// Operations of a round.
 pub(super) const OPERATIONS: u64 = 2_000;

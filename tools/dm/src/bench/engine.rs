@@ -1,4 +1,4 @@
-//! What every engine does: load, warm, run each workload, check, report. How it is done is a `Stage`'s business.
+//! What all engines share: load, warm up, run each workload, check, report. A `Stage` implements the steps.
 
 use super::LoadBy;
 use super::comparison::Comparison;
@@ -42,7 +42,7 @@ pub struct Loaded {
     pub sort_s: f64,
 }
 
-/// What came of a plan.
+/// The results of a plan.
 #[derive(Debug)]
 pub struct Measured {
     /// The load that was not a workload of its own.
@@ -65,7 +65,7 @@ impl Measured {
     }
 }
 
-/// An index, and who runs operations on it.
+/// An index, and the threads or simulated lanes that run operations on it.
 pub(super) trait Stage {
     /// Walks the whole index.
     fn validate(&mut self) -> Result<Census, String>;
@@ -222,10 +222,10 @@ pub(super) struct Warm<K> {
 /// Keys of a few leaves each, or all keys, all over an index of `records` records.
 pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]) -> usize + Sync> {
     let keys = &plan.keys;
-    // Nodes of a radix tree may have no more than two records each, anywhere: only the records themselves lead to all.
+    // Nodes of a radix tree may have no more than two records each. Only the look-ups of all records reach them all.
     let each = kinds::is_radix(&plan.parameters);
     let positions = if each {
-        // As many nodes as fit; more only take one another's place.
+        // As many nodes as fit in the cache; more would only displace each other.
         records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64)
     } else {
         records.div_ceil(WARM_RECORDS)
@@ -241,7 +241,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
         None if each => keys.write(position, slot).unwrap_or(0),
         None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
-        // Hashed keys are spread evenly; it does not matter that nobody wrote these.
+        // Hashed keys are spread evenly; it does not matter that these were never inserted.
         None => {
             slot.fill(0);
             slot[..8].copy_from_slice(&(position * step).to_be_bytes());
@@ -251,7 +251,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     Warm { positions, key }
 }
 
-/// What load generators gathered, together.
+/// Results of all load generators.
 pub(super) fn gather(works: Vec<Generator<'_>>) -> (Vec<KindReport>, VerbCounts) {
     let mut kinds: Vec<_> = OperationKind::ALL.map(KindReport::new).into();
     let mut verbs = VerbCounts::default();

@@ -1,4 +1,4 @@
-//! The load: draws operations for the lanes of one worker, checks what comes back, counts.
+//! The load: draws operations for the lanes of one worker, checks their results, counts.
 
 use super::plan::KeySource;
 use crate::report::{KindReport, OperationCost, VerbCounts, VerbTotal};
@@ -69,12 +69,12 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// One lane's present operation.
+/// The operation that a lane runs.
 #[derive(Debug)]
 struct LaneState {
     stream: stream::Lane,
     draw: Draw,
-    /// By which values of the record are recognised.
+    /// The number by which values of the record are recognised.
     identity: u64,
     /// The read of a read-modify-write is done; what it took so far.
     half_done: Option<(u64, OperationCost)>,
@@ -111,7 +111,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Forgets what was gathered so far, and from here on gathers or does not. Operations are judged in any case.
+    /// Drops the results so far. From here on results are gathered or not; operations are checked in any case.
     pub fn set_counting(&mut self, counting: bool) {
         self.counting = counting;
         if counting {

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | this one | the command line |
 //! | [`plan`] | what the command line means: workloads, keys, sizes, checked before anything starts |
-//! | [`generator`] | the load: draws operations, checks what comes back, counts |
+//! | [`generator`] | the load: draws operations, checks their results, counts |
 //! | [`engine`] | what every engine does: loading, warming, running, validating |
 //! | [`shm`] | real threads, memory nodes that are processes |
 //! | `threads` | an open index and the threads that work on it |
 //! | [`sim`] | a cluster in virtual time |
 //! | [`sweep`] | the same for several values of one option; curves |
-//! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with; [`comparison`]: what came of it |
+//! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with; [`comparison`]: the results |
 //! | [`output`] | tables and JSON |
 //!
 //! Load generators drive lanes directly: one worker thread per `--threads`, each with a fabric value and `--lanes` lanes
@@ -146,7 +146,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TECHNIQUE,...")]
     pub with: Vec<With>,
 
-    /// How long the compute node may be silent.
+    /// The lease of the compute node.
     #[command(flatten)]
     pub lease: LeaseArguments,
 
@@ -315,7 +315,7 @@ names! {
         ReadGuard,
         /// Rewriting a leaf of a CHIME with its records in other entries before splitting it
         Rearrange,
-        /// Redo images, by which others finish what this compute node died in
+        /// Redo records, by which others finish the WRITEs in which this compute node died
         Recovery,
     }
     /// Techniques that are off.

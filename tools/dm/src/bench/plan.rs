@@ -70,7 +70,7 @@ impl KeySource {
         }
     }
 
-    /// The same for a key that a scan found; `None`: nobody wrote such a key.
+    /// The same for a key that a scan found; `None`: no record has such a key.
     #[inline]
     pub fn identity_found(&self, slot: &[u8]) -> Option<u64> {
         match self {
@@ -582,8 +582,7 @@ fn scan_length_max(spec: &Spec) -> u32 {
     if spec.phase == Phase::Run && spec.proportions.scan > 0.0 { spec.scan_length_max } else { 0 }
 }
 
-/// What each memory node needs for these records, with room to spare, in whole huge pages.
-/// What blocks of so many records take on each memory node.
+/// Bytes of the blocks of so many records on each memory node.
 fn blocks_bytes(keys: &KeySource, value_bytes: usize, records: u64, memory_nodes: u16) -> u64 {
     let key_bytes = match keys {
         KeySource::Real(keys) => keys.mean_bytes(),
@@ -594,6 +593,7 @@ fn blocks_bytes(keys: &KeySource, value_bytes: usize, records: u64, memory_nodes
     (records * place * 5 / 4 / u64::from(memory_nodes)).next_multiple_of(2 << 20)
 }
 
+/// What each memory node needs for these records, with room to spare, in whole huge pages.
 fn region_bytes(parameters: &IndexParameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
     let (leaf_bytes, inner_bytes) = parameters.node_bytes();
     // Bulk-loaded leaves are four fifths full; those that split are half full at the least.

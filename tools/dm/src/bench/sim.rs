@@ -1,9 +1,10 @@
 //! The sim engine: many compute nodes in one process and in virtual time.
 //!
 //! Loading, warming and checking take no virtual time: they run through the same index code on a fabric without time. A
-//! workload then begins on idle NICs. Operations, a tenth as many as counted ones, come first and are not, and counting ends while all
-//! lanes are still busy, so that neither the start nor stragglers are in the numbers; a load by inserts is counted whole.
-//! All compute nodes' lanes draw from one load generator, the one that threads of the shm engine have each.
+//! workload then begins on idle NICs. A tenth as many operations as are counted run first, without being counted.
+//! Counting ends while all lanes are still busy. So neither the start nor stragglers are in the numbers; a load by
+//! inserts is counted whole. The lanes of all compute nodes draw from one load generator, of the type that each thread
+//! of the shm engine has.
 
 use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zerocopy::IntoBytes as _;
 
-/// One operation in so many, of those that are counted, comes before them and is not. Every lane does one at least.
+/// For so many counted operations, one operation runs before them and is not counted. Every lane runs one at least.
 const RAMP: u64 = 10;
 
 /// Unit in which compute nodes are granted memory. Smaller than a daemon's, so that small indexes spread over all
@@ -88,7 +89,7 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     }
 }
 
-/// What is said of indexes that no cluster is made of yet.
+/// The error for indexes that no cluster simulates yet.
 const NO_ITEMS: &str = "--items: the simulated cluster runs keys and values of one size only";
 
 /// Refuses a cluster that this machine cannot hold.
@@ -130,7 +131,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         member: Member { row: RowId(compute_node as u16 + 1), incarnation: 1, nonce: 1 },
         capabilities,
         guarantees: Cluster::guarantees(),
-        // Nodes fit a path MTU, so lock words that can be taken over cost nothing here, and nobody dies.
+        // No compute node dies here, and nodes fit a path MTU, so lock words that can be taken over cost nothing.
         recovery: None,
         epochs: None,
     };
@@ -268,7 +269,7 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
         let plan = self.plan;
         let operations = run.operations(records);
         let lanes = NonZeroU32::new(self.lanes.len() as u32).unwrap_or(NonZeroU32::MIN);
-        // Lanes draw until counting ends; of a load each draws its share.
+        // Lanes draw until counting ends. In a load, each lane draws its share.
         let spec = Spec { record_count: records, operation_count: None, ..run.spec.clone() };
         let phase = spec.phase;
         let workload = Workload::new(spec, plan.seed, lanes).map_err(Failure::usage)?;
@@ -282,7 +283,7 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
         let found = counted.run(crew, &mut generator, &mut Generator::set_counting, &|| {
             shared.stop.store(true, Ordering::Relaxed);
         });
-        // What an operation says of its failure is more than that it failed.
+        // The operation's own error says more than that it failed.
         if let Some(failure) = shared.take_failure() {
             return Err(Failure::Run(failure));
         }

@@ -1,4 +1,4 @@
-//! An index that is measured, and the threads that work on it.
+//! An open index, and the threads that work on it in a benchmark.
 
 use super::bare;
 use super::generator::Shared;

@@ -1,4 +1,5 @@
-//! Where a file goes that must be whole or not there: beside its name until it is done, or straight into what is no file.
+//! Writes a file that must be complete or absent: to a temporary file beside it until it is complete. What is no
+//! regular file is written to directly.
 
 use crate::failure::Failure;
 use crate::pool::when_told_to_stop;
@@ -9,31 +10,33 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::NamedTempFile;
 
-/// Names of the standard output. To open one of them again would write over what a file has already that it was appended to.
+/// Names of the standard output. Opening one of them again would overwrite a file to which the output is appended.
 const STANDARD_OUTPUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// Where to write. What was begun and not kept is gone when this is dropped, and when the process is told to stop.
+/// Where to write. If this is dropped without [`Destination::keep`], or the process is told to stop, the unfinished
+/// file is removed.
 pub(super) enum Destination {
-    /// What has no name that something whole could be put under: the standard output, a pipe, a device.
+    /// A target without a name to replace: the standard output, a pipe, a device.
     Stream(Box<dyn Write>),
     /// A regular file.
     File {
-        /// What is written, in the same directory.
+        /// The temporary file, in the same directory.
         temporary: NamedTempFile,
-        /// What it is to be called.
+        /// The final name.
         path: PathBuf,
-        /// Those of the file that it replaces.
+        /// Permissions of the file that it replaces.
         permissions: Option<Permissions>,
-        /// What the thread that is told to stop removes.
+        /// The file that the thread removes if the process is told to stop.
         unfinished: Unfinished,
     },
 }
 
-/// The temporary file, for the thread that removes it. Locked while it is made or gets its name, so that there is always one who knows.
+/// The temporary file, for the thread that removes it. Locked while the file is created or gets its name, so that the
+/// thread never misses it.
 type Unfinished = Arc<Mutex<Option<PathBuf>>>;
 
 impl Destination {
-    /// Opens what `path` names. A link leads to what is written, and stays. A file that is there stays as it is until
+    /// Opens what `path` names. A symbolic link is followed, and stays. An existing file stays as it is until
     /// [`Destination::keep`].
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
@@ -64,7 +67,7 @@ impl Destination {
         let unfinished = Unfinished::default();
         let to_remove = Arc::clone(&unfinished);
         when_told_to_stop(move || {
-            // Stays locked until the process ends: nothing gets a name any more.
+            // Stays locked until the process ends, so that no file gets its name any more.
             let path = to_remove.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(path) = &*path {
                 let _ = fs::remove_file(path);
@@ -84,7 +87,8 @@ impl Destination {
         Ok(Self::File { temporary, path: path.to_owned(), permissions, unfinished })
     }
 
-    /// What is written is whole: it gets its name, in a directory that says so even after a loss of power.
+    /// The file is complete: it gets its name. The directory is synchronised, so that the name survives a loss of
+    /// power.
     pub(super) fn keep(self) -> Result<(), Failure> {
         let Self::File { temporary, path, permissions, unfinished } = self else { return Ok(()) };
         let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));

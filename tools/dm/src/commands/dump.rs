@@ -16,10 +16,11 @@
 //!
 //! A dump is not a snapshot: each record is as of some instant of the walk.
 //!
-//! **Damage.** The index is walked first, which checks all that its nodes say of each other; the records have to ascend, and to be as many
-//! as the walk has counted. What that cannot tell is a change of one entry that fits everything else. In a radix tree there is none: the
-//! checksum of a leaf covers its record. An entry of a B+-tree has no checksum: its value, its key between the same fences (in
-//! CHIME: of the same neighborhood), or the mark that it is in use may have been changed, of one record for each entry.
+//! **Damage.** The index is walked first, which checks all that its nodes say of each other. The records have to
+//! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
+//! else. A radix tree has no such change: the checksum of a leaf covers its record. An entry of a B+-tree has no
+//! checksum. Undetected damage may change its value, its key (between the same fences; in CHIME, within the same
+//! neighborhood), or the mark that it is in use. Each damaged entry affects one record.
 
 use super::destination::Destination;
 use crate::failure::{Failure, print};
@@ -97,7 +98,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     })
 }
 
-/// The records of an index that nobody writes to, by a walk that checks it.
+/// Counts the records of an index that no other program writes to, by a walk that checks it.
 fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
     let census = tool.census();
     census.map(|census| census.records).map_err(|failure| {
@@ -105,7 +106,7 @@ fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
     })
 }
 
-/// `wanted`: as many records there have to be.
+/// `wanted`: the number of records that there have to be.
 fn write_dump(
     tool: &mut Tool<'_, '_, '_, '_>,
     out: impl Write,
@@ -341,7 +342,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
     print(&format!("{} records loaded into index \"{name}\"\n", reader.count))
 }
 
-/// Nothing can be seen of a bulk load before its end, which comes after the input has been checked.
+/// No record of a bulk load is visible before its end, which comes after the input has been checked.
 fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
     let (index, lane) = (tool.index, tool.lane);
     let mut records = false;

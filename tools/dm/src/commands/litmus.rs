@@ -1,7 +1,7 @@
-//! `dm litmus`: tries, for a while, to see what indexes rely on not to happen.
+//! `dm litmus`: tries, for a while, to observe what indexes assume not to happen.
 //!
-//! Each test has a writer and a looker, two threads with queue pairs of their own (or mappings, on shared memory), on
-//! one chunk of memory node 0. Not to see something proves nothing; to see it refutes an assumption on this fabric.
+//! Each test has a writer and a looker: two threads with queue pairs of their own (or mappings, on shared memory), on
+//! one chunk of memory node 0. Observing nothing proves nothing; one observation refutes an assumption on this fabric.
 //!
 //! | test | writer | looker | refuted if |
 //! |---|---|---|---|
@@ -59,9 +59,9 @@ const HOME: NodeId = NodeId(0);
 /// What one test saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Times the looker, or the writer where it looks itself, had a look.
+    /// Times that the looker looked, or the writer in tests in which it looks itself.
     looks: u64,
-    /// Looks that saw something else than the one before.
+    /// Looks with another result than the one before.
     changes: u64,
     /// Looks that refute the assumption.
     refuted: u64,
@@ -171,7 +171,7 @@ fn race(
         let wrote = writer.join().map_err(|_| Failure::Run("the writer panicked".to_owned()))?;
         looked.map_err(Failure::run)?;
         let wrote = wrote.map_err(Failure::run)?;
-        // Where the writer looks itself, its looks are the ones that count.
+        // In tests in which the writer looks itself, its looks count.
         Ok(if wrote.looks > 0 { wrote } else { seen })
     })
 }
@@ -229,12 +229,12 @@ fn run_all(pool: &Pool, at: u64, time: Duration) -> Result<Vec<Test>, Failure> {
     Ok(tests)
 }
 
-/// What each index needs, whatever this fabric grants.
+/// The assumptions of each index, whatever this fabric grants.
 fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.len()], Failure> {
     let everything = Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
     let place = Place {
         geometry: node.pool().geometry(),
-        // Nothing is asked of it.
+        // No operation runs on this index.
         number: IndexNumber::NONE,
         member: node.member(),
         capabilities: fabric.capabilities(),
@@ -260,7 +260,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let needed = needs(&node, &fabric)?;
     let chunk = take_chunk(&node)?;
     let tests = run_all(pool, chunk.offset, Duration::from_secs(arguments.seconds));
-    // Whatever the tests came to: nobody has a pointer into the chunk, so it is as good as new.
+    // The chunk can be released whatever the results are: no pointer leads into it.
     let released = pool
         .with_lane(|fabric, lane| block_on(fabric, lane, chunks::release(lane, &pool.geometry()[0], &chunk, false)));
     let tests = tests?;
@@ -310,7 +310,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A chunk of memory node 0 that nobody else has.
+/// Takes a chunk of memory node 0 for this command alone.
 fn take_chunk(node: &ComputeNode) -> Result<Granted, Failure> {
     let pool = node.pool();
     let request = RequestId::new(0).ok_or_else(|| Failure::Run("no request number".to_owned()))?;

@@ -38,7 +38,7 @@ struct Cli {
 enum Command {
     /// Load an index, run YCSB workloads on it, report
     Bench(Box<bench::Arguments>),
-    /// Write a pool over many times at a steady number of records, and see whether its memory comes back
+    /// Write a pool over many times at a steady number of records, and check that its memory is reused
     Churn(churn::Arguments),
     /// Run published figures again on the simulated cluster
     Figures(figures::Arguments),
@@ -46,7 +46,7 @@ enum Command {
     Create(create::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
-    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and who holds them
+    /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),
     /// Finish what dead compute nodes left; safe on a pool in use
     Repair(repair::Arguments),
@@ -71,7 +71,7 @@ enum Command {
     Memd(Box<daemon::Arguments>),
 }
 
-/// Reads the command line and does what it says.
+/// Reads the command line and runs the command.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody can be told that the standard error is closed.
+            // A closed standard error leaves no way to report this.
             let _ = writeln!(io::stderr(), "dm: {failure}");
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,
@@ -116,7 +116,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What clap has to say, in one line: without usage and advice.
+/// The message of clap in one line, without usage and advice.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.split("\n\nUsage:").next().unwrap_or_default();

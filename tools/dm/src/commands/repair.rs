@@ -1,8 +1,8 @@
 //! `dm repair`: finishes what dead compute nodes left.
 //!
-//! What waiters for a dead holder's lock do by themselves, done for every row and every lock at once: rows that are
-//! silent for a lease are fenced, their locks recovered, memory nobody uses given back, and the rows freed. Everything in
-//! it may be repeated, by several at once, on a pool in use.
+//! It does at once, for every row and every lock, what nodes that wait for a dead holder's lock would do one by one. It
+//! fences rows whose heartbeat has not moved for a lease, recovers their locks, gives unused memory back, and frees the
+//! rows. Every step may be repeated, by several repairs at once, on a pool in use.
 
 use crate::failure::{Failure, print};
 use crate::members::{Member, held_locks, members, on_lane, watch, with_eyes};
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&repaired))
 }
 
-/// Sweeps rows through an index that is there; returns those that it could not free.
+/// Sweeps rows through one index. Returns the rows that it could not free.
 type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<Vec<Member>, Failure>;
 
 fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Failure> {
@@ -79,11 +79,11 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         return Ok(repaired);
     }
     let indexes = pool.indexes().map_err(Failure::run)?;
-    // What another version of this program has created may be unknown to this one.
+    // Another version of this program may have created indexes that this one does not know.
     let known: Vec<_> =
         indexes.iter().filter_map(|index| Some((index, pool.find_index(index.name()).ok()?.1))).collect();
-    // Lock tables are the pool's, so any index will do; but locks that lie in leaves are swept through the index whose leaves
-    // they are. Of the others' chunks those without nodes stay granted.
+    // Lock tables belong to the pool, so the sweep may use any index. Locks in leaves are swept through the index that
+    // has the leaves. In other indexes, chunks without nodes stay granted.
     let in_leaves = known.iter().filter(|(_, parameters)| parameters.locks_in_leaves());
     let mut through: Vec<&IndexEntry> = in_leaves.map(|(index, _)| *index).collect();
     if through.is_empty() {
@@ -103,7 +103,8 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
     Ok(repaired)
 }
 
-/// Rows of the dead: those that are fenced already, and those that do not beat for a lease, which are fenced.
+/// Finds the rows of dead compute nodes: rows that are fenced already, and rows whose heartbeat does not move for a
+/// lease, which it fences.
 fn find_dead(
     pool: &Pool,
     fabric: &mut AnyFabric,
@@ -114,7 +115,7 @@ fn find_dead(
     let mut rows = members(pool, fabric, lane)?;
     let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.may_be_silent(lease)).max();
     let longest = longest.unwrap_or(lease);
-    // A little longer: the last heartbeat may have come just before the first look.
+    // A little longer than a lease: the last heartbeat may have come just before the first look.
     watch(pool, fabric, lane, &mut rows, longest + longest / 8)?;
     let mut dead = Vec::new();
     for member in rows {
@@ -143,7 +144,7 @@ fn find_dead(
     Ok(dead)
 }
 
-/// Frees rows of a pool without an index, where nobody takes locks: if no lock names them.
+/// Frees rows of a pool without an index, in which no lock is taken, if no lock word names them.
 fn free_unheld(
     pool: &Pool,
     fabric: &mut AnyFabric,
@@ -194,7 +195,7 @@ fn render(repaired: &Repaired) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{chunks_kept} chunks with nodes wait for a compute node to adopt them; {unwritten_bytes} bytes of them were never written"
+            "{chunks_kept} chunks with nodes wait for a compute node to collect them; {unwritten_bytes} bytes of them were never written"
         );
     }
     text

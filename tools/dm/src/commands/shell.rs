@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-/// Does one line. `None`: leave.
+/// Runs one line. `None`: leave.
 fn command(tool: &mut Tool<'_, '_, '_, '_>, line: &str) -> Result<Option<String>, String> {
     let words = words(line)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

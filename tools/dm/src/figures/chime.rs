@@ -2,8 +2,8 @@
 
 use super::{Figure, Metric};
 
-/// CHIME's cluster: ten compute nodes and a memory node, two coroutines a client, read delegation and write combining for all; as
-/// the paper's programs, without a guard against slow READs.
+/// CHIME's cluster: ten compute nodes and a memory node, two coroutines a client, read delegation and write combining
+/// for all indexes. As in the paper's programs, there is no guard against slow READs.
 pub(super) const CLUSTER: &str =
     "--profile cx6 --compute-nodes 10 --memory-nodes 1 --lanes 2 --index chime --with rdwc --without read-guard";
 

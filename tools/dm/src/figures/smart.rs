@@ -5,11 +5,11 @@ use super::{Figure, Metric};
 /// SMART, with read delegation and write combining.
 pub(super) const INDEX: &str = "--index smart --with rdwc";
 
-/// What it is compared with there: a Sherman with leaves of 32 entries, without.
+/// The index it is compared with: a Sherman with leaves of 32 entries, without read delegation and write combining.
 pub(super) const AS_SHERMAN: &str = "--index sherman --leaf-span 32";
 
-/// SMART's cluster: sixteen compute nodes and two memory nodes, two coroutines a client, caches that hold all nodes; as the
-/// paper's programs, without a guard against slow READs.
+/// SMART's cluster: sixteen compute nodes and two memory nodes, two coroutines a client, caches that hold all nodes. As
+/// in the paper's programs, there is no guard against slow READs.
 pub(super) const CLUSTER: &str = "--profile cx6 --compute-nodes 16 --memory-nodes 2 --lanes 2 --index smart --with rdwc \
                                   --without read-guard --records 1000000 --cache-mib 128";
 

@@ -1,4 +1,4 @@
-//! What the command line has to know of each kind of index: one file for each.
+//! What the command line has to know of each kind of index, in one file per kind.
 
 mod chime;
 mod sherman;

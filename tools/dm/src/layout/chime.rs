@@ -1,4 +1,5 @@
-//! What a CHIME index has of its own. Fields are payload offsets; dumps show the stored bytes, version bytes included.
+//! Structures that only CHIME indexes have. Fields are payload offsets; dumps show the stored bytes, version bytes
+//! included.
 
 use super::remote::{error, hex, value};
 use super::{Sample, Structure, nodes};

@@ -1,4 +1,4 @@
-//! What radix trees have of their own, and a SMART index.
+//! Structures that only radix trees have, and those of a SMART index.
 
 use super::remote::{error, hex, value};
 use super::{Sample, Structure};

@@ -1,4 +1,4 @@
-//! The machine that a number comes from, as Linux tells it under `/proc`.
+//! The machine that a number comes from, as `/proc` of Linux describes it.
 
 use super::text::{counted, size};
 use procfs::{CpuInfo, Current as _, Meminfo};

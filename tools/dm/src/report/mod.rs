@@ -1,4 +1,4 @@
-//! What a benchmark found, and on what: gathered per thread, merged, shown to people and machines.
+//! The results of a benchmark, and its circumstances: gathered per thread, merged, shown to people and machines.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | [`json`] | the report for machines: stable names, a schema version |
 //!
 //! A thread keeps one [`KindReport`] per kind of operation and one [`VerbCounts`]; after the run they are merged into a
-//! [`Report`]. A number without its surroundings misleads, so a report always says what kind of number it is
+//! [`Report`]. A number without its circumstances misleads. So a report says what kind of number it is
 //! ([`Report::measured_on`]), on which machine, and what the fabric guaranteed and on what basis.
 
 pub mod json;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What was done, of the whole pool.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Repaired {
-    /// Rows that were live and silent for a lease: fenced.
+    /// Rows that were live, and unresponsive for a lease: fenced.
     pub(crate) rows_fenced: u32,
     /// Rows freed.
     pub(crate) rows_freed: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Repaired {
     pub(crate) locks: u32,
     /// Chunks given back.
     pub(crate) chunks_freed: u32,
-    /// Chunks with nodes, granted to a row that is gone until a compute node adopts them.
+    /// Chunks with nodes, granted to a departed row until a compute node collects them.
     pub(crate) chunks_kept: u32,
     /// Bytes of nodes never written in those.
     pub(crate) unwritten_bytes: u64,

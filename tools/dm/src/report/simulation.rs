@@ -1,4 +1,5 @@
-//! What only a simulated run has: the profile, what was used how much, how fast the simulation was.
+//! The part of a report that only a simulated run has: the profile, how much of each resource was used, and how fast
+//! the simulation was.
 
 use super::text::{push_row, push_table, table_of};
 use dm_sim::timing::Usage;

@@ -1,4 +1,4 @@
-//! The processes of a soak, and what befalls them.
+//! The processes of a soak, and what is done to them.
 
 use super::ledger::{Entry, Ledger};
 use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
@@ -35,18 +35,18 @@ pub(super) struct Plan {
     pub(super) lines: String,
     pub(super) lease: Duration,
     pub(super) time: Duration,
-    /// A bug that writers have on purpose.
+    /// A mutant in the writers.
     #[cfg(feature = "planted")]
     pub(super) plant: Option<String>,
 }
 
-/// Small, since every life of a writer takes some, and its death leaves the nodes of them in use where they are.
+/// Small: every incarnation of a writer takes some, and when it dies, nodes in use stay in it.
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Of so many WRITEs over several lines at most, a writer that is told so dies in the middle of one.
+/// A writer that is told to die in a WRITE does so in one of so many WRITEs over several lines.
 const WRITES_TO_DIE_IN: u64 = 20_000;
 
-/// Region of a memory node: room for the index, and for what the dead leave.
+/// Region of a memory node: room for the index, and for what dead writers leave.
 const REGION_BYTES: (u64, u64) = (64 << 20, 1 << 30);
 const REGION_BYTES_PER_MINUTE: u64 = 16 << 20;
 
@@ -57,34 +57,34 @@ impl Plan {
     }
 }
 
-/// What happened.
+/// Counts of what happened.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Events {
     /// Writers started, the first ones included.
     pub started: u64,
-    /// Writers killed by us.
+    /// Writers that the soak killed.
     pub killed: u64,
-    /// Those of them that held a lock.
+    /// Of these, writers that held a lock.
     pub killed_with_locks: u64,
     /// Locks they held.
     pub locks_of_killed: u64,
     /// Writers stopped for longer than a lease.
     pub stopped: u64,
-    /// Those of them that others ended meanwhile.
+    /// Of these, writers that other processes ended meanwhile.
     pub stopped_ended: u64,
-    /// Those that went on, since nobody had wanted a lock of theirs.
+    /// Of these, writers that continued, since no other process had wanted a lock of theirs.
     pub stopped_went_on: u64,
     /// Writers that killed themselves between two lines of a WRITE, as they were told to.
     pub died_in_writes: u64,
-    /// Writers that ran, and were ended by others all the same: too slow for their lease.
+    /// Writers that ran, and were ended by other processes all the same: too slow for their lease.
     pub ended_unasked: u64,
-    /// Writers that found no free row, or no chunk for redo images, because the dead had them.
+    /// Writers that found no free row, or no chunk for redo records, because dead writers had them.
     pub refused: u64,
     /// Repairs begun.
     pub repairs: u64,
-    /// Repairs killed by us.
+    /// Repairs that the soak killed.
     pub repairs_killed: u64,
-    /// Repairs that failed, or were ended by others.
+    /// Repairs that failed, or were ended by other processes.
     pub repairs_failed: u64,
     /// Rows that repairs fenced.
     pub repair_rows_fenced: u64,
@@ -95,7 +95,7 @@ pub struct Events {
 /// A process that may be killed.
 struct Writer {
     child: Child,
-    /// Its end tells the writer to stop.
+    /// Closing this tells the writer to stop.
     input: Option<ChildStdin>,
     said: Arc<Mutex<Said>>,
     readers: Vec<JoinHandle<()>>,
@@ -115,7 +115,7 @@ struct Said {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Running,
-    /// Stopped, to go on then; a repair was to end it.
+    /// Stopped. Later it is continued, or a repair ends it.
     Stopped {
         until: Instant,
         hunted: bool,
@@ -126,7 +126,7 @@ enum State {
 struct Repair {
     child: Child,
     kill_at: Option<Instant>,
-    /// The writer it shall end, by number.
+    /// The number of the writer that it shall end.
     prey: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ pub(super) struct Fleet {
     random: Random,
     writers: Vec<Option<Writer>>,
     repair: Option<Repair>,
-    /// Connected, never joined: to look at locks.
+    /// Connected without joining: to look at locks.
     pool: Arc<Pool>,
     children: Children,
     directory: TempDir,
@@ -176,12 +176,12 @@ impl Fleet {
         &self.pool
     }
 
-    /// The lease, as the engine calls it. It was checked when the command line was.
+    /// The lease, in the engine's type. The command line was checked.
     pub(super) fn terms(&self) -> LeaseConfig {
         LeaseConfig::of(self.plan.lease.as_nanos() as u64).unwrap_or(LeaseConfig::HARDWARE)
     }
 
-    /// What the ledger of a writer says.
+    /// Reads the ledger of a writer.
     pub(super) fn entries(&self, writer: u64) -> Result<Vec<Entry>, Failure> {
         let ledger = Ledger::open(&self.ledger(writer), self.plan.keys).map_err(Failure::run)?;
         ledger.read().map_err(Failure::run)
@@ -211,7 +211,7 @@ impl Fleet {
         {
             command.arg(format!("--{name}")).arg(value.to_string());
         }
-        // Kills from outside next to never come between two lines of a WRITE.
+        // Kills from outside hardly ever come between two lines of a WRITE.
         let is_mortal = self.random.below(3) == 0;
         if is_mortal {
             let one_in = 1 + self.random.below(WRITES_TO_DIE_IN);
@@ -290,7 +290,7 @@ impl Fleet {
         let row = lock(&writer.said).row;
         writer.child.kill().map_err(Failure::run)?;
         let status = writer.child.wait().map_err(Failure::run)?;
-        // It may have come to its own end an instant before.
+        // It may have ended by itself an instant before.
         if status.signal() == Some(Signal::KILL.as_raw()) {
             self.events.killed += 1;
             let held = row.map_or(Ok(0), |row| self.locks_of(row))?;
@@ -302,7 +302,7 @@ impl Fleet {
         self.start_writer(number)
     }
 
-    /// Locks that name a row, all of them a moment after its compute node died.
+    /// Counts the locks that name a row, all of them a moment after its compute node died.
     fn locks_of(&self, row: u16) -> Result<u64, Failure> {
         with_eyes(&self.pool, |fabric, lane| {
             let mut held = 0;
@@ -320,13 +320,13 @@ impl Fleet {
         let share = if hunted { 6.0 } else { 1.5 + self.random.unit() };
         let until = Instant::now() + self.plan.lease.mul_f64(share);
         let Some(writer) = &mut self.writers[number as usize] else { return Ok(()) };
-        // One that has not joined yet has no lease.
+        // A writer that has not joined yet has no lease.
         if writer.state != State::Running || lock(&writer.said).row.is_none() {
             return Ok(());
         }
         signal(&writer.child, Signal::STOP);
         if !is_stopped_soon(&writer.child) {
-            // Too busy a machine: whether it beats during the repair cannot be told.
+            // The machine is too busy: whether the heartbeat moves during the repair is not known.
             signal(&writer.child, Signal::CONT);
             return Ok(());
         }
@@ -358,8 +358,8 @@ impl Fleet {
             if let State::Stopped { until, .. } = writer.state
                 && Instant::now() >= until
             {
-                // Those that others have fenced are dead by now. This one goes on, if its lease still is its own; if it is
-                // not, it finds that out before it writes.
+                // A writer that others have fenced is dead by now. This one continues if its lease is still its own. If
+                // not, it notices before it writes.
                 signal(&writer.child, Signal::CONT);
                 writer.state = State::Running;
                 self.events.stopped_went_on += 1;
@@ -368,7 +368,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Accounts for a writer that ended, and not by our hand.
+    /// Counts a writer that ended without an action of the soak.
     fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
         let Writer { input, said, readers, is_mortal, state, .. } = writer;
         drop(input);
@@ -427,8 +427,8 @@ impl Fleet {
             self.events.repairs_failed += 1;
             return Ok(());
         }
-        // It was stopped before the repair began, and for longer than a lease: the repair has ended it, and said so only
-        // when it was dead.
+        // The writer was stopped before the repair began, and for longer than a lease. The repair has ended it, and
+        // reported that only when it was dead.
         let Some(writer) = prey.and_then(|prey| self.writers[prey as usize].as_mut()) else { return Ok(()) };
         if let State::Stopped { hunted: true, .. } = writer.state
             && writer.child.try_wait().map_err(Failure::run)?.is_none()
@@ -439,7 +439,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Collects what a repair said. `false`: it failed.
+    /// Collects the output of a repair. `false`: it failed.
     fn repaired(&mut self, repair: Repair) -> Result<bool, Failure> {
         let output = repair.child.wait_with_output().map_err(Failure::run)?;
         let Ok(repaired) = serde_json::from_slice::<Repaired>(&output.stdout) else {
@@ -453,7 +453,7 @@ impl Fleet {
 
     // ---- the end ---------------------------------------------------------------------------------------------
 
-    /// Has every writer end by itself, and repairs what the dead left.
+    /// Tells every writer to end, and repairs what dead writers left.
     pub(super) fn finish(&mut self) -> Result<Summary, Failure> {
         if let Some(mut repair) = self.repair.take() {
             let _ = repair.child.kill();
@@ -466,7 +466,7 @@ impl Fleet {
                 writer.input = None;
             }
         }
-        // Operations may wait for locks of several dead.
+        // Operations may wait for locks of several dead writers.
         let deadline = Instant::now() + self.plan.lease * 20 + Duration::from_secs(20);
         for number in 0..self.plan.writers {
             let Some(mut writer) = self.writers[number as usize].take() else { continue };
@@ -486,7 +486,7 @@ impl Fleet {
                 continue;
             };
             if !status.success() {
-                // Mortal, or fenced at the last moment.
+                // It died in a WRITE, as it was told to, or was fenced at the last moment.
                 self.ended(number, writer, status);
                 continue;
             }
@@ -502,7 +502,7 @@ impl Fleet {
                 }
             }
         }
-        // Nobody is there any more, so one repair finds everything; a second one has nothing to do.
+        // All writers have ended, so one repair finds everything, and a second one finds nothing.
         for _ in 0..2 {
             let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
             self.events.repairs += 1;
@@ -534,7 +534,7 @@ fn lock(said: &Mutex<Said>) -> std::sync::MutexGuard<'_, Said> {
 }
 
 fn signal(child: &Child, signal: Signal) {
-    // Not waited for yet, so the number is still its own.
+    // Not waited for yet, so the process id is still its own.
     let _ = kill_process(Pid::from_child(child), signal);
 }
 

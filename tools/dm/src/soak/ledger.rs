@@ -1,9 +1,10 @@
-//! What a writer means to write and what was acknowledged, in a file that outlives it.
+//! A file that outlives a writer: which writes it intends, and which were acknowledged.
 //!
-//! Every key has one writer, so its versions are in order: a write of version `v` is noted as *intended* before it is
-//! asked for and as *acknowledged* after it was. Whether a version deletes the key or writes a value follows from key and
-//! version alone ([`is_delete`]), and so does the value. So of a key with versions `acknowledged..=intended` in the
-//! ledger, exactly the states after one of them are possible; all but the first are those of writes in doubt.
+//! Every key has one writer, so its versions are in order. A write of version `v` is noted as *intended* before it is
+//! asked for, and as *acknowledged* after it was. Whether a version deletes the key or writes a value follows from key
+//! and version alone ([`is_delete`]), and so does the value. If the ledger says `acknowledged..=intended` for a key,
+//! exactly the states after one of these versions are possible. All but the first of them are states of writes in
+//! doubt.
 //!
 //! A note is one `pwrite` of eight bytes: a process that is killed has made it or not.
 
@@ -19,7 +20,7 @@ pub const VALUE_BYTES: usize = 32;
 /// Bytes of a key's entry.
 const ENTRY_BYTES: u64 = 16;
 
-/// What is known of one key. Version 0 is that it was never written.
+/// What is known of one key. Version 0: it was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The last version that was acknowledged.
@@ -28,12 +29,12 @@ pub struct Entry {
     pub intended: u64,
 }
 
-/// Whether version `version` of `key` is its absence.
+/// Whether version `version` of `key` deletes it.
 pub const fn is_delete(key: u64, version: u64) -> bool {
     version == 0 || mix(key ^ mix(version)).is_multiple_of(5)
 }
 
-/// The value of version `version` of `key`: both, the writer, and a sum over them.
+/// The value of version `version` of `key`. It contains both, the writer, and a checksum.
 pub fn value_of(key: u64, version: u64, writer: u64) -> [u8; VALUE_BYTES] {
     let sum = mix(key ^ mix(version ^ mix(writer)));
     let mut value = [0; VALUE_BYTES];
@@ -57,7 +58,7 @@ pub fn version_in(key: u64, writer: u64, value: &[u8]) -> Result<u64, String> {
 }
 
 impl Entry {
-    /// Whether `found` - a version, or none - is what the key may be now.
+    /// Whether `found`, a version or none, is a possible state of the key.
     pub fn explains(&self, key: u64, found: Option<u64>) -> Result<(), String> {
         let possible = match found {
             Some(version) => (self.acknowledged..=self.intended).contains(&version),
@@ -71,7 +72,7 @@ impl Entry {
         Err(format!("key {key} {found}; version {acknowledged} was acknowledged, {intended} is the last asked for"))
     }
 
-    /// Whether it is known if the key is there: `None` if not.
+    /// Whether the key exists: `None` if that is not known.
     pub fn is_present(&self, key: u64) -> Option<bool> {
         let mut states = (self.acknowledged..=self.intended).map(|version| !is_delete(key, version));
         let first = states.next()?;
@@ -100,7 +101,7 @@ impl Ledger {
         Ok(Self { file, keys })
     }
 
-    /// Everything it says, by position of the key.
+    /// All entries, by position of the key.
     pub fn read(&self) -> io::Result<Vec<Entry>> {
         let mut bytes = vec![0; (self.keys * ENTRY_BYTES) as usize];
         self.file.read_exact_at(&mut bytes, 0)?;
@@ -109,7 +110,7 @@ impl Ledger {
         Ok(entries.map(|entry| Entry { acknowledged: word(entry), intended: word(&entry[8..]) }).collect())
     }
 
-    /// Notes that `version` of the key at `position` is going to be asked for.
+    /// Notes that `version` of the key at `position` is going to be written.
     pub fn intend(&self, position: u64, version: u64) -> io::Result<()> {
         self.file.write_all_at(&version.to_le_bytes(), position * ENTRY_BYTES + 8)
     }

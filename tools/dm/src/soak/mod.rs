@@ -15,7 +15,7 @@
 //!            └── dm repair, now and then       SIGKILL, too
 //! ```
 //!
-//! What is decided at random follows from the seed; when it happens, and what it hits, is the machine's business, so a
+//! The seed decides what is drawn at random. When a draw takes effect, and what it hits, depends on the machine, so a
 //! seed does not replay a run.
 
 pub mod fleet;
@@ -83,10 +83,10 @@ pub struct Arguments {
     plant: Option<String>,
 }
 
-/// The lease unless told otherwise: short, so that much happens.
+/// The lease unless told otherwise: short, so that many takeovers happen.
 const LEASE_MS: u64 = 1000;
 
-/// What was done and what came of it.
+/// What was done, and the results.
 #[derive(Debug, Serialize)]
 struct Report {
     measured_on: &'static str,
@@ -98,13 +98,13 @@ struct Report {
     lines: String,
     lease_ms: u64,
     events: Events,
-    /// Sums over the writers that ended by themselves; those of killed ones are gone with them.
+    /// Sums over the writers that ended by themselves; the counts of killed ones are lost.
     survivors: Summary,
     verdict: Verdict,
     violations: Vec<String>,
 }
 
-/// Does what `dm soak` was asked for.
+/// Runs `dm soak`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let terms = arguments.lease.terms_or(LEASE_MS)?;
     let seconds = arguments.seconds.or(arguments.minutes.map(|minutes| minutes * 60)).unwrap_or(60);

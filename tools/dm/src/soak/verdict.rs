@@ -1,4 +1,4 @@
-//! What a soak comes to: looked at when everything has ended and was repaired.
+//! The verdict on a soak, after all processes have ended and everything was repaired.
 
 use super::fleet::Fleet;
 use super::ledger::version_in;
@@ -31,24 +31,24 @@ pub struct Verdict {
     pub sound: bool,
     /// Lock words that are not free.
     pub locks_held: u64,
-    /// Rows that are live, fencing or dead, although nobody is there.
+    /// Rows that are live, fencing or dead, although all writers have ended.
     pub rows_not_free: u64,
-    /// Chunks granted to rows that are free: all there are.
+    /// Chunks granted to rows that are free: all chunks.
     pub chunks_of_the_gone: u64,
     /// Places of nodes in the chunks of the index.
     pub places: u64,
     /// Of these, nodes of the tree.
     pub places_reached: u64,
-    /// Of these, nodes that came back when the last compute node adopted all chunks. There are no others.
+    /// Of these, places that the last compute node freed when it collected all orphans. There are no other places.
     pub places_back: u64,
 }
 
-/// Judges; what is wrong is added to the violations.
+/// Judges a soak; failures are added to the violations.
 pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     let mut verdict = Verdict::default();
     let mut violations = Vec::new();
     let pool = fleet.pool().clone();
-    // Nobody is there: rows and locks are looked at before the judge joins.
+    // All writers have ended: rows and locks are looked at before the judge joins.
     with_eyes(&pool, |fabric, lane| {
         for member in members(&pool, fabric, lane)? {
             if member.state != RowState::Free {
@@ -71,7 +71,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     })?;
     let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
-        // Everybody is gone, so every chunk is there to be adopted, and every place in it is reached or comes back.
+        // All compute nodes have departed. So every chunk can be collected, and every place in it is reached or freed.
         let collected_orphans =
             block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
         match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {

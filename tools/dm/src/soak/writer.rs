@@ -1,7 +1,7 @@
-//! A compute process of a soak: writes its own keys, reads everybody's, checks what it sees.
+//! A compute process of a soak: writes its own keys, reads all keys, checks what it sees.
 //!
-//! It runs until its standard input ends, or somebody ends it. What it finds wrong is a line on the standard error and
-//! exit code [`VIOLATION`].
+//! It runs until its standard input ends, or another process ends it. A wrong result is a line on the standard error
+//! and exit code [`VIOLATION`].
 
 use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in};
 use crate::failure::{Failure, print};
@@ -33,13 +33,13 @@ use std::time::Duration;
 /// Exit code of a writer that found something wrong.
 pub const VIOLATION: i32 = 3;
 
-/// Exit code of a writer that found no room, because the dead have it.
+/// Exit code of a writer that found no row or memory, because dead writers have it.
 pub const REFUSED: i32 = 4;
 
 /// Name of the index.
 pub const INDEX: &str = "soak";
 
-/// Small nodes, so that they split and merge all the time, of several lines each, so that a death can tear them.
+/// Small nodes, so that they split and merge all the time. Each has several lines, so that a death can tear it.
 pub const PARAMETERS: Parameters = Parameters { key_bytes: 8, value_bytes: VALUE_BYTES, leaf_span: 12, inner_span: 8 };
 
 /// Threads of a writer; each has keys of its own.
@@ -72,7 +72,7 @@ pub struct Arguments {
     /// Die in the middle of one in so many WRITEs that span lines
     #[arg(long)]
     die_in_write: Option<NonZeroU32>,
-    /// A bug to plant
+    /// A mutant to switch on.
     #[cfg(feature = "planted")]
     #[arg(long)]
     plant: Option<String>,
@@ -80,14 +80,14 @@ pub struct Arguments {
     lease: LeaseArguments,
 }
 
-/// What a writer that was not killed did.
+/// What a writer did that was not killed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Writes that were acknowledged.
     pub writes: u64,
     /// READs and scans.
     pub reads: u64,
-    /// Times it was fenced off, or had to, and joined as a new incarnation.
+    /// Times that it was fenced, or had to fence itself, and joined as a new incarnation.
     pub rejoined: u64,
     /// Operations that failed, by why.
     pub failed: BTreeMap<String, u64>,
@@ -103,12 +103,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = Ledger::open(&arguments.ledger, arguments.keys)
         .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
     let entries = ledger.read().map_err(Failure::run)?;
-    // Stopped or not, it does not outlive the soak.
+    // Even a stopped writer does not outlive the soak.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     thread::spawn(move || {
-        // The end of the input is the word; so is the parent's.
+        // The end of the input tells the writer to stop; it ends when the parent does, too.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         told.store(true, Ordering::Relaxed);
     });
@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
 }
 
-/// Whether the dead have taken what is missing, until they are repaired.
+/// Whether the missing rows or chunks belong to dead writers that are not repaired yet.
 fn is_for_repair(error: &OpenError) -> bool {
     matches!(
         error,
@@ -170,13 +170,13 @@ fn is_for_repair(error: &OpenError) -> bool {
     )
 }
 
-/// Says what is wrong and ends the process.
+/// Reports a wrong result and ends the process.
 fn violation(what: &str) -> ! {
     eprintln!("{what}");
     exit(VIOLATION);
 }
 
-/// One session's life.
+/// Runs one session.
 struct Life<'l> {
     session: &'l Session,
     ledger: &'l Ledger,
@@ -187,7 +187,7 @@ struct Life<'l> {
 
 /// What a failed operation means.
 enum Trouble {
-    /// Go on; what was asked for is in doubt.
+    /// Continue; the write is in doubt.
     Goes,
     /// This session is at its end: join anew.
     Anew,
@@ -220,7 +220,7 @@ impl Life<'_> {
     }
 }
 
-/// One thread, over all lives of the process's sessions.
+/// One thread, over all sessions of the process.
 struct Thread {
     random: Random,
     writer: u64,
@@ -323,7 +323,7 @@ impl Thread {
         let mut end = Ok(());
         for ((at, version, _), result) in batch.into_iter().zip(results) {
             if let Err(error) = result {
-                // One stands for all; each is in doubt.
+                // One error stands for all; each write is in doubt.
                 end = Err(error);
                 continue;
             }
@@ -335,7 +335,7 @@ impl Thread {
         end
     }
 
-    /// Reads one of its keys, of which it knows everything.
+    /// Reads one of its own keys, of which it knows the possible states.
     fn read_mine(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
         let (position, entry) = self.mine[self.random.below(self.mine.len() as u64) as usize];
         let key = key_of(self.writer, position, self.writers);
@@ -348,7 +348,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Reads anybody's key.
+    /// Reads a key of any writer.
     fn read_any(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
         let key = self.random.below(self.keys * self.writers);
         let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;
@@ -374,7 +374,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Checks what was found under a key: whole, by its writer, and not older than what this thread has seen before.
+    /// Checks what was found under a key: it must be whole, by the key's writer, and not older than what this thread
+    /// has seen.
     fn check(&mut self, key: u64, found: Option<&[u8]>) -> Option<u64> {
         let version = match version_in(key, key % self.writers, found?) {
             Ok(version) => version,
@@ -389,7 +390,7 @@ impl Thread {
     }
 }
 
-/// A ledger that cannot be written to would tell lies later.
+/// A ledger that cannot be written to would give wrong verdicts later.
 fn noted(written: std::io::Result<()>) {
     if let Err(error) = written {
         eprintln!("dm: the ledger: {error}");

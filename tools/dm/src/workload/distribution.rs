@@ -2,7 +2,7 @@
 //!
 //! "Zipfian 0.99" names two different workloads in the literature, and they load an index differently:
 //!
-//! | name | popular records | who means it |
+//! | name | popular records | used by |
 //! |---|---|---|
 //! | `ycsb` | scattered over the records by a hash ([`ScrambledZipfian`]) | YCSB A, B, C, E, F |
 //! | `ranked` | rank = record number: record 0 is the most popular, its neighbours follow ([`Zipfian`]) | the papers' micro-benchmarks |

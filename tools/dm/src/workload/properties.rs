@@ -11,7 +11,7 @@
 //! | this benchmark uses | kept, checked when it is asked for |
 //! | YCSB has, with no bearing on an index (`exporter`, `threadcount`, ...) | dropped, with a notice |
 //! | YCSB has and that would change the workload in a way not offered here | an error that says what to use instead |
-//! | nobody has | an error that names the nearest known name |
+//! | is unknown | an error that names the nearest known name |
 
 use std::{
     collections::BTreeMap,

@@ -115,8 +115,8 @@ impl InsertCounter {
     /// The next record to insert.
     pub fn claim(&self) -> Result<u64, InsertWindowFull> {
         let next_in_window = |claimed: u64| {
-            // Other lanes may have claimed and acknowledged beyond the value that was read; the exchange then fails and
-            // comes back with a newer one.
+            // Other lanes may have claimed and acknowledged beyond the value that was read. The exchange then fails,
+            // and this runs again with a newer value.
             let is_room = claimed.saturating_sub(self.acknowledged()) < Self::WINDOW;
             is_room.then_some(claimed + 1)
         };
@@ -134,7 +134,7 @@ impl InsertCounter {
         }
         let position = self.loaded + (record - self.loaded) / self.nodes;
         self.slot(position).store(position + 1, SeqCst);
-        // Whoever finds the position at the watermark acknowledged moves it on by one. None is left behind: of two
+        // A lane that finds the position at the watermark acknowledged moves it on by one. None is left behind: of two
         // neighbours that end at the same time, the one whose store is later in the order of all SeqCst operations
         // finds the other's, either here or after the other has moved the watermark up to it.
         loop {

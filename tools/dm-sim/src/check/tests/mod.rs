@@ -1,4 +1,4 @@
-//! Good and bad histories: written by hand, random, and judged by two others as well.
+//! Good and bad histories, written by hand and random; two other judges check them as well.
 
 mod anomalies;
 mod pages;

@@ -1,4 +1,4 @@
-//! Random histories: good ones by construction, the same with one thing changed, and what others say of both.
+//! Random histories: good ones by construction, the same with one change, and the verdicts of the other judges on both.
 
 use super::referees::{Map, any_order, parts, stateright};
 use super::*;
@@ -233,7 +233,7 @@ fn what_is_left_of_a_bad_history_is_bad_and_short() {
         operations += history.operations().len();
         left += point.operations.len();
         assert!(point.operations.contains(&point.operation), "seed {seed}: {point:?}");
-        // The shrunk history is bad for somebody who never saw the rest.
+        // The shrunk history is bad by itself, without the rest.
         let mut alone = History::new();
         if let Some(value) = point.initial {
             alone.start_with(point.key, value);

@@ -123,7 +123,7 @@ fn permute(map: &Map, left: &[Part]) -> bool {
         })
 }
 
-/// Whether `told` is what somebody hears if the map answers `real`.
+/// Whether `told` is a possible answer if the map answers `real`.
 fn explains(call: Call, told: Option<Answer>, real: Answer) -> bool {
     match told {
         None => true,

@@ -1,7 +1,8 @@
-//! Operations on CHIME.
+//! Cases of CHIME for enumerated deaths.
 //!
-//! Where a key goes is for its hash to say, so what happens to a few keys is not to be seen in them. The stories are looked
-//! for: keys are drawn, the operation is tried, and what it did - marks, WRITEs - says whether it is one of those wanted.
+//! The hash of a key decides where it goes, so a list of keys does not show what an operation on them does. The
+//! scenarios are searched for: keys are drawn, the operation is tried, and its marks and WRITEs say whether it is one
+//! of those wanted.
 
 use crate::rng::Rng;
 use crate::verify::crash::cases::{Act, Case, Ground, KEYS, Story, cross, evens};
@@ -12,10 +13,10 @@ use dm_core::marks::Mark;
 use dm_core::operation::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_host::kinds::{Below, IndexParameters};
 
-/// What is looked for: a kind of operation, and whether what it did is what is meant.
+/// A wanted scenario: its name, the kind of operation, and a check of what the operation did.
 type Wanted = (&'static str, OperationKind, fn(&Story, &Probe) -> bool);
 
-/// Entries are written in two WRITEs: the range goes on at the first entry.
+/// Entries are written in two WRITEs: the neighborhood continues at the first entry.
 fn wraps(probe: &Probe) -> bool {
     probe.entry_writes() == 2
 }
@@ -24,7 +25,7 @@ fn splits_only(probe: &Probe, grows: bool, inner: bool) -> bool {
     probe.did(Mark::LeafSplit) && probe.did(Mark::RootGrowth) == grows && probe.did(Mark::InnerSplit) == inner
 }
 
-/// Whether the operation's key is the lowest, or the highest, of those that were there.
+/// Whether the operation's key is the lowest, or the highest, of those in the tree.
 fn at_edge(story: &Story, highest: bool) -> bool {
     let Act::Point(_, key) = story.act else { return false };
     let mut there = story.inserted.iter().filter(|key| !story.deleted.contains(key));
@@ -49,13 +50,13 @@ const WANTED: &[Wanted] = &[
     }),
 ];
 
-/// Draws after which it is an error that a story was not met.
+/// Draws after which a scenario that was not found is an error.
 const DRAWS_MAX: u64 = 20_000;
 
 fn drawn(seed: u64) -> Story {
     let mut rng = Rng::new(seed ^ 0x5eed_0007);
     let mut keys: Vec<u64> = (0..KEYS).collect();
-    // Fisher and Yates.
+    // Fisher-Yates shuffle.
     for at in (1..keys.len()).rev() {
         keys.swap(at, rng.below(at as u32 + 1) as usize);
     }
@@ -71,7 +72,7 @@ fn drawn(seed: u64) -> Story {
     }
 }
 
-/// The stories for leaves of these sizes.
+/// The scenarios for leaves of these sizes.
 fn stories(parameters: &IndexParameters) -> Vec<Story> {
     let story = |name, inserted, deleted, act| Story { name, inserted, deleted, act };
     let mut stories = vec![
@@ -108,7 +109,8 @@ fn stories(parameters: &IndexParameters) -> Vec<Story> {
     panic!("{parameters:?}: no keys were found for {}", missing.join(", "))
 }
 
-/// All cases. Every story on one memory node with lines as crash units, everything on; then with one thing different.
+/// All cases. Every scenario runs on one memory node with lines as crash units and with all techniques on; then with
+/// one difference at a time.
 pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     // Leaves of hardly more than two records.
@@ -118,7 +120,7 @@ pub(super) fn all() -> Vec<Case> {
     // Records of several packets.
     let longer = Parameters { value_bytes: 600, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
-    // A span that no neighborhood divides, homes that are the hash modulo it.
+    // A span that is no multiple of the neighborhood; homes are the hash modulo the span.
     let odd = Parameters { leaf_span: 9, ..short };
     let usual = Ground::default();
     let with = |options| Ground { options, ..usual };
@@ -137,7 +139,7 @@ pub(super) fn all() -> Vec<Case> {
         ("no local queues", short, with(Options { hierarchical: false, ..on })),
         ("READ chained to the lock's CAS", long, with(Options { chain_lock_read: true, ..on })),
     ];
-    // Where keys go depends on these alone.
+    // These alone decide where keys go.
     let placing = |parameters: &Parameters| (parameters.key_bytes, parameters.leaf_span, parameters.neighborhood);
     let mut known: Vec<((usize, usize, usize), Vec<Story>)> = Vec::new();
     for (_, parameters, _) in &variants {

@@ -1,11 +1,11 @@
-//! Operations to cut short, and the trees they happen on.
+//! Cases for enumerated deaths: operations to cut short, and the trees on which they run.
 
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
 use dm_core::operation::OperationKind;
 use dm_host::kinds::IndexParameters;
 
-/// What the compute node does that dies.
+/// The operation in which the victim dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// One point operation; `update_if` expects what is there.
@@ -17,17 +17,17 @@ pub enum Act {
 /// A tree and an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// In words.
+    /// A description.
     pub name: String,
     /// Sizes.
     pub parameters: IndexParameters,
-    /// What is different from one case to another.
+    /// Configuration: what differs from case to case.
     pub ground: Ground,
-    /// What happens on it.
+    /// The operation, and what precedes it.
     pub story: Story,
 }
 
-/// Where a story takes place.
+/// The configuration of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ground {
     /// Techniques.
@@ -60,16 +60,16 @@ impl Default for Ground {
     }
 }
 
-/// What happens.
+/// The scenario of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// In words.
+    /// A description.
     pub name: &'static str,
     /// Keys inserted before.
     pub inserted: Vec<u64>,
     /// Keys deleted then.
     pub deleted: Vec<u64>,
-    /// What is cut short.
+    /// The operation that is cut short.
     pub act: Act,
 }
 
@@ -81,7 +81,7 @@ pub(in crate::verify) fn evens(count: u64) -> Vec<u64> {
     (0..count).map(|key| key * 2).collect()
 }
 
-/// Every story on every ground.
+/// Every scenario on every ground.
 pub(in crate::verify) fn cross(
     variants: &[(&str, IndexParameters, Ground)],
     stories: impl Fn(&IndexParameters) -> Vec<Story>,

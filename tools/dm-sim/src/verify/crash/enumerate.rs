@@ -1,4 +1,4 @@
-//! Every point at which an operation can be cut short, tried.
+//! Tries every point at which an operation can be cut short.
 
 use super::cases::{Act, Case, KEYS};
 use super::table::{Cut, Drive, Seen, Table, cuts};
@@ -25,30 +25,30 @@ use dm_host::kinds::with_index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Compute nodes: the victim, the one that goes on, and the one that goes on if that dies, too.
+/// Compute nodes: the victim, the first survivor, and the second survivor, which continues if the first one dies, too.
 const COMPUTE_NODES: usize = 3;
 
-/// Local entries of each for locks that lie in leaves.
+/// Entries of each compute node's local table for locks in leaves.
 const LEAF_LOCKS: [usize; COMPUTE_NODES] = [64, 61, 59];
 
 /// A short lease: a hundred round trips.
 const LEASE_NS: u64 = 200_000;
 
-/// Values of the survivors' writes; those before have the number of their key plus 1000, the victim's is 2000.
+/// Values that survivors write. A value from before is its key plus 1000; the victim writes 2000.
 const SURVIVOR: u64 = 3000;
 const BEFORE: u64 = 1000;
 pub(in crate::verify) const VICTIM: u64 = 2000;
 
-/// What the first survivor does first.
+/// The first operations of the first survivor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads every key.
     Read,
-    /// Writes the key the victim wrote, then every key.
+    /// Writes the key that the victim wrote, then every key.
     Write,
     /// Deletes every key.
     Delete,
-    /// Sweeps.
+    /// Sweeps the victim's row.
     Sweep,
 }
 
@@ -57,20 +57,20 @@ impl Mode {
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Delete, Self::Sweep];
 }
 
-/// What many points came to.
+/// Results of many crash points.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enumeration {
     /// Cases.
     pub cases: u64,
-    /// Crash points there are.
+    /// Crash points that exist.
     pub points: u64,
-    /// Runs: points tried, times what survivors did first, and such in which the first survivor died.
+    /// Runs: each crash point that was tried, with each [`Mode`], and the runs in which the first survivor died, too.
     pub runs: u64,
-    /// Of these, such in which the first survivor died.
+    /// Of these, runs in which the first survivor died.
     pub repairers_died: u64,
     /// Coverage marks of victims and survivors.
     pub marks: Vec<u64>,
-    /// Where the memory of all runs was in the end, in nodes.
+    /// Where the memory of all runs was at the end, in nodes.
     pub memory: Account,
     /// Runs with findings.
     pub failed: u64,
@@ -81,11 +81,11 @@ pub struct Enumeration {
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 12;
 
-/// Turns of the epochs of all who live that an adoption may take.
+/// Turns of all live compute nodes that an orphan collection may take.
 const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
 
-/// Turns after which an adoption that waits for the dead is put off.
-const ADOPTION_TURNS_MIN: u32 = 8;
+/// Turns after which an orphan collection is given up while rows of dead compute nodes are not yet swept.
+const COLLECTION_TURNS_MIN: u32 = 8;
 
 impl Enumeration {
     /// Whether nothing was wrong.
@@ -108,7 +108,7 @@ impl Enumeration {
         }
     }
 
-    /// Adds what others came to.
+    /// Adds the results of another enumeration.
     pub fn merge(&mut self, other: Self) {
         self.cases += other.cases;
         self.points += other.points;
@@ -140,8 +140,8 @@ impl fmt::Display for Enumeration {
     }
 }
 
-/// Tries the crash points of `case`: at most `points_max`, evenly thinned, with every [`Mode`]; and at most
-/// `repairs_max` combinations of one of them and a death of the first survivor while it recovers.
+/// Tries the crash points of `case`: at most `points_max`, evenly thinned, with every [`Mode`]. Also tries at most
+/// `repairs_max` combinations of such a point and a death of the first survivor during its recovery.
 pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumeration {
     let mut sum = Enumeration { cases: 1, ..Enumeration::default() };
     let dry = run(case, None, Mode::Read, None);
@@ -159,18 +159,18 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
             }
         }
     }
-    // First those that left something torn.
+    // Those that left something torn come first.
     worth.sort_by_key(|(cut, _, _): &(&Cut, _, _)| cut.chains.iter().all(|chain| chain.part.is_none()));
     let recovers =
         |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
     let chosen = thin(&worth, repairs_max);
     let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
     for (number, (cut, mode, survivor)) in chosen.into_iter().enumerate() {
-        // What comes before the lease is over is READs and lost CASes; what matters is the recovery itself.
+        // Before the lease is over there are only READs and lost CASes. The recovery itself matters.
         let repairs: Vec<Cut> =
             cuts(survivor).into_iter().filter(|cut| survivor[cut.submit].iter().any(recovers)).collect();
         for step in 0..each.min(repairs.len()) {
-            // Others for every one of the chosen.
+            // Each chosen point gets other repairs.
             let repair = &repairs[(number * 7 + step * repairs.len() / each) % repairs.len()];
             let ran = run(case, Some(cut), *mode, Some(repair));
             sum.repairers_died += 1;
@@ -188,7 +188,7 @@ fn describe(case: &Case, dry: &Ran, cut: &Cut, mode: Mode) -> String {
     format!("{}: dies in [{}], {cut:?}, survivors {mode:?}", case.name, submit.join(", "))
 }
 
-/// At most `max` of them, evenly.
+/// At most `max` of them, evenly spread.
 fn thin<T>(all: &[T], max: usize) -> Vec<&T> {
     if all.len() <= max {
         return all.iter().collect();
@@ -237,7 +237,7 @@ fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran 
     ran
 }
 
-/// What an operation did that nothing cut short.
+/// What an operation does if nothing cuts it short.
 #[derive(Clone, Debug, Default)]
 pub(in crate::verify) struct Probe {
     submits: Vec<Vec<Seen>>,
@@ -245,7 +245,7 @@ pub(in crate::verify) struct Probe {
 }
 
 impl Probe {
-    /// Whether it counted this.
+    /// Whether it counted this mark.
     pub(in crate::verify) fn did(&self, mark: Mark) -> bool {
         self.marks.get(mark as usize).is_some_and(|count| *count > 0)
     }
@@ -261,7 +261,7 @@ impl Probe {
     }
 }
 
-/// Tries a story's operation, once its beginning has been told.
+/// Runs the operation of a case to its end, after the inserts and deletes that precede it.
 pub(in crate::verify) fn probe(case: &Case) -> Probe {
     let mut probe = Probe::default();
     let mut ran = Ran::default();
@@ -277,7 +277,8 @@ pub(in crate::verify) fn probe(case: &Case) -> Probe {
     probe
 }
 
-/// Sets everything up and calls `play` with it. The victim has `victims_lanes`, the others have one each.
+/// Sets up a case and calls `play` with it. The victim has `victims_lanes` lanes, the other compute nodes have one
+/// each.
 pub(in crate::verify) fn with_stage(
     case: &Case,
     victims_lanes: u16,
@@ -321,10 +322,10 @@ pub(in crate::verify) fn with_stage(
             lanes: lanes_of(number).into(),
             cache_bytes: 16 << 10,
             page_records: 64,
-            // No two compute nodes know a lock that lies in a leaf by the same number.
+            // The tables differ in size, so that a lock in a leaf has another number on each compute node.
             leaf_locks: LEAF_LOCKS[number],
             hotspot_bytes: 4096,
-            // More than a chunk has.
+            // More than the nodes of one chunk.
             returned_nodes: 256,
             collected_chunks: 64,
             options: case.ground.options,
@@ -367,8 +368,9 @@ pub(in crate::verify) fn with_stage(
     ran.findings.append(&mut table.findings);
 }
 
-/// A holder that is slow but alive is not fenced, nor is one that said that it may be as slow; one whose own clock says that its lease is
-/// over writes nothing; one that is fenced learns it, and can join again. The error says what went otherwise.
+/// Tests holders that are slow. A slow holder that is alive is not fenced, nor is one whose row announces a longer
+/// lease. A holder whose own clock says that its lease is over writes nothing. A fenced holder learns it, and can join
+/// again. The error says what went otherwise.
 pub fn descheduled_holders(case: &Case) -> Result<(), String> {
     let mut ran = Ran::default();
     with_stage(case, 1, &mut ran, &mut |stage| {
@@ -395,10 +397,10 @@ pub(in crate::verify) struct Stage<'a, 'm> {
     pub(in crate::verify) lanes: &'a [Lane<'m>],
     /// The victim's other lanes.
     pub(in crate::verify) others: &'a [Lane<'m>],
-    /// What is there.
+    /// Records that exist.
     known: BTreeMap<u64, u64>,
-    /// What may still come to be there instead: the doings of the dead, each until it has been seen, or all until the
-    /// key is overwritten.
+    /// Per key, other outcomes that may still appear: those of operations that a death cut short. An outcome is removed
+    /// when it was seen; all of a key are removed when the key is overwritten.
     pub(in crate::verify) open: BTreeMap<u64, Vec<Option<u64>>>,
     /// Compute nodes that died.
     pub(in crate::verify) dead: Vec<usize>,
@@ -428,14 +430,14 @@ impl Stage<'_, '_> {
         self.case.story.deleted.iter().try_for_each(|&key| self.expect(0, key, Call::Delete))
     }
 
-    /// Compute node 0 stops with a lock in its hands, before the submit that unlocks. `meanwhile` is tried; then compute node 0 goes on, and
-    /// its answer is returned.
+    /// Pauses compute node 0 while it holds a lock, before the submit that unlocks, and runs `meanwhile`. Then compute
+    /// node 0 continues, and its answer is returned.
     fn stop(&mut self, meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
         let unlocks = |lane: &Lane<'_>| lane.port().requests().iter().any(|request| request.label == Label::Unlock);
         self.stop_where(unlocks, meanwhile)
     }
 
-    /// The same, where `here` says so of the lane before a submit.
+    /// The same, but pauses where `here` says so of the lane before a submit.
     fn stop_where(
         &mut self,
         here: impl Fn(&Lane<'_>) -> bool,
@@ -483,7 +485,7 @@ impl Stage<'_, '_> {
         self.check(4, Call::Update { value: VICTIM }, &ended)
     }
 
-    /// Writes into the row of compute node 0 how long it may be silent, in us; returns what it had said.
+    /// Writes into the row of compute node 0 how long a lease it announces, in us. Returns the previous value.
     fn say_lease(&mut self, lease_us: u64) -> u64 {
         let word = self.geometry[0].row_offset(self.members[0].row) + core::mem::offset_of!(Row, lease_us) as u64;
         let Some(home) = self.table.memories.get_mut(NodeId(0)) else { return 0 };
@@ -492,7 +494,7 @@ impl Stage<'_, '_> {
         said
     }
 
-    /// A holder that is silent, but said that it may be so for longer than those who wait would give it.
+    /// A holder is unresponsive, but its row announces a longer lease than that of the compute nodes that wait.
     fn patient_holder(&mut self) -> Result<(), String> {
         let ended = self.stop(|stage| {
             let wait = |stage: &mut Self, wait_ns| {
@@ -519,13 +521,13 @@ impl Stage<'_, '_> {
         self.check(4, Call::Update { value: VICTIM }, &ended)
     }
 
-    /// A holder that could not renew its lease for half of it, by its own clock: it posts no WRITE. When it has renewed its lease it settles,
-    /// and all is as before.
+    /// By its own clock, a holder has not renewed its lease for half of it, so it posts no WRITE. When it has renewed
+    /// the lease it settles, and the tree is as before.
     fn late_holder(&mut self) -> Result<(), String> {
         let (index, lane, lease) = (self.opened[0], &self.lanes[0], self.leases[0]);
         let fenced_itself = lane.marked(Mark::SelfFenced);
         let late_us = (LEASE_NS / 1000) as u32;
-        // Before the CAS: what was to be written is decided when the lock is held.
+        // Before the CAS: the holder decides what to write after it has the lock.
         let locks = |lane: &Lane<'_>| {
             lane.port().requests().iter().any(|request| request.label == Label::Lock && request.verb != Verb::Read)
         };
@@ -584,7 +586,7 @@ impl Stage<'_, '_> {
         }
     }
 
-    /// The victim's operation. Whether it was cut short.
+    /// Runs the victim's operation. Returns whether it was cut short.
     fn act(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
         let mut seen = Vec::new();
         let (index, lane) = (self.opened[0], &self.lanes[0]);
@@ -646,7 +648,7 @@ impl Stage<'_, '_> {
         Ok(died)
     }
 
-    /// The first survivor's first operation. Whether that was cut short.
+    /// Runs the first survivor's first operation. Returns whether it was cut short.
     fn first(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
         let key = match self.case.story.act {
             Act::Point(_, key) => key,
@@ -690,10 +692,10 @@ impl Stage<'_, '_> {
         Ok(died)
     }
 
-    /// What survivors do next, and the judgement at the end.
+    /// Runs what survivors do next, and the final checks.
     pub(in crate::verify) fn go_on(&mut self, survivor: usize, mode: Mode) -> Result<(), String> {
         let keys: Vec<u64> = (0..KEYS).collect();
-        // With two operations of unknown outcome on one key, a look has to come before a model does.
+        // If two operations of unknown outcome are open on one key, a read must come before the model can predict.
         match mode {
             Mode::Read | Mode::Sweep => {
                 for &key in &keys {
@@ -721,7 +723,7 @@ impl Stage<'_, '_> {
         self.afterwards()
     }
 
-    /// Runs an operation that must succeed, and compares.
+    /// Runs an operation that must succeed, and checks its answer against the model.
     fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
         let future = start(index, lane, self.case.coding(), key, call, 0);
@@ -735,7 +737,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Compares an answer with the model, and learns from it.
+    /// Checks an answer against the model, and updates the model.
     pub(in crate::verify) fn check(&mut self, key: u64, call: Call, ended: &Ended) -> Result<(), String> {
         let Ended::Point(answer) = *ended else {
             return Err(format!("{call:?} of key {key} ended with {ended:?}"));
@@ -760,7 +762,7 @@ impl Stage<'_, '_> {
                     "{call:?} of key {key} answers {answer:?}; it was {known:?}, or one of {open:?} by the dead"
                 ));
             };
-            // Once seen it stays, unless another of the dead comes after it.
+            // An outcome that was seen stays, unless the outcome of another dead operation follows it.
             let now = open.swap_remove(which);
             self.set(key, now);
         }
@@ -798,18 +800,18 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Everybody who lives adopts what there is; what they collect, one after the other, takes turns of the epochs. As long as
-    /// not all of the dead have been `swept` up after, these may not pass.
+    /// Every live compute node collects orphans. Places that one of them collects are in limbo until all live compute
+    /// nodes have made turns. Unless all dead rows are `swept`, the epochs may not advance.
     fn collect_orphans(&mut self, swept: bool) -> Result<(), String> {
         let mut left: Vec<usize> = (0..self.opened.len()).filter(|number| !self.dead.contains(number)).collect();
-        for _ in 0..if swept { ORPHAN_COLLECTION_TURNS_MAX } else { ADOPTION_TURNS_MIN } {
+        for _ in 0..if swept { ORPHAN_COLLECTION_TURNS_MAX } else { COLLECTION_TURNS_MIN } {
             let mut still = Vec::new();
             for number in left {
                 let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
                 match self.table.drive(row, lane, index.collect_orphans(lane), None, &mut Vec::new())? {
                     Drive::Done(Ok(collected_orphans)) if collected_orphans.is_complete() => {}
                     Drive::Done(Ok(_)) => still.push(number),
-                    other => return Err(format!("compute node {number} adopts: {other:?}")),
+                    other => return Err(format!("compute node {number} collects orphans: {other:?}")),
                 }
             }
             if still.is_empty() {
@@ -818,10 +820,10 @@ impl Stage<'_, '_> {
             left = still;
             self.turn()?;
         }
-        if swept { Err(format!("compute nodes {left:?} adopt, and come to no end")) } else { Ok(()) }
+        if swept { Err(format!("compute nodes {left:?} collect orphans without an end")) } else { Ok(()) }
     }
 
-    /// A turn of the epochs of all who live.
+    /// A turn of every live compute node.
     fn turn(&mut self) -> Result<(), String> {
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if !self.dead.contains(&number) && index.has_epochs() {
@@ -835,7 +837,7 @@ impl Stage<'_, '_> {
         Ok(())
     }
 
-    /// Accounts for the memory: nothing has two uses, and where memory of the dead is adopted nothing is lost.
+    /// Accounts for the memory: no place has two uses, and no place is lost, since orphans were collected.
     fn add_up(&mut self) -> Result<(), String> {
         let plot = plot(self.case);
         let holdings = plot.holdings(&config(self.case), &self.table.memories)?;
@@ -858,7 +860,7 @@ impl Stage<'_, '_> {
         if account.leaked > 0 { Err(format!("memory is lost: {account}")) } else { Ok(()) }
     }
 
-    /// Sweeps up and looks at everything.
+    /// Sweeps the dead rows and checks everything.
     fn afterwards(&mut self) -> Result<(), String> {
         let last = COMPUTE_NODES - 1;
         let (index, lane) = (self.opened[last], &self.lanes[last]);
@@ -870,7 +872,7 @@ impl Stage<'_, '_> {
             if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
                 return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
-            // After every one: of a repairer that died, too, memory may come back only when that is safe.
+            // Collects after every sweep: if a repairer died, too, memory may be reused only when that is safe.
             self.collect_orphans(number == self.dead.len())?;
         }
         for key in 0..KEYS {
@@ -878,7 +880,7 @@ impl Stage<'_, '_> {
         }
         self.scan(last)?;
         if let Act::Bulk(keys) = self.case.story.act {
-            // What is left of a load after everybody wrote is for the first survivors' answers to show.
+            // If survivors overwrote records of the load, only the first survivor's answers can show what was loaded.
             let loaded: BTreeSet<u64> =
                 self.known.iter().filter(|(_, value)| **value == VICTIM).map(|(key, _)| *key).collect();
             if !loaded.is_empty() && loaded.len() != keys as usize {

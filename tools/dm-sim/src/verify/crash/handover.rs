@@ -1,12 +1,14 @@
 //! A lane that was handed the lock of a parent dies in the middle of a merge.
 //!
-//! Lane 0 of the victim splits a leaf. While it has the lock of the parent, lane 1 empties another leaf and queues for that lock. Lane 0
-//! writes the parent, behind a redo record, and hands the lock over. Lane 1 merges: it writes the parent, which is on the memory node of
-//! the left leaf; retires the right leaf, on another memory node; and dies when the redo record of the left leaf has landed and the leaf
-//! itself has not.
+//! Lane 0 of the victim splits a leaf. While it holds the lock of the parent, lane 1 empties another leaf and queues
+//! for that lock. Lane 0 writes the parent, behind a redo record, and hands the lock over.
 //!
-//! Two redo records of one lock word are then in the slots of two lanes. The survivors have to find lane 1's: after lane 0's replay the
-//! parent would point to the retired leaf again.
+//! Lane 1 then merges. It writes the parent, which is on the memory node of the left leaf. It retires the right leaf,
+//! which is on another memory node. It dies when the redo record of the left leaf has landed and the leaf itself has
+//! not.
+//!
+//! The redo slots of two lanes now hold redo records of the same lock word. The survivors have to replay lane 1's:
+//! after a replay of lane 0's record the parent would point to the retired leaf again.
 
 use super::cases::{Act, Case, Ground, KEYS, Story, evens};
 use super::enumerate::{Mode, Ran, Stage, VICTIM, probe, with_stage};
@@ -21,18 +23,19 @@ use dm_core::verbs::{Label, Verb};
 /// Separators of an inner node: all leaves have one parent.
 const INNER_SPAN: usize = 32;
 
-/// Keys in steps of two that the tree is made of.
+/// Number of keys 0, 2, 4, ... that the tree is made of.
 const EVENS: u64 = KEYS / 2;
 
-/// The cases of the story on the ground of `case`, but over two memory nodes: one for every key to delete and to insert. None: locks lie
-/// in leaves, or lanes do not queue.
+/// The cases of this scenario for the configuration of `case`, but over two memory nodes: one case for every pair of a
+/// key to delete and a key to insert. There are none if locks lie in leaves, or if lanes do not queue.
 fn cases_of(case: &Case) -> Vec<(Case, u64)> {
     let mut parameters = case.parameters;
     if parameters.locks_in_leaves() || !parameters.set_inner_span(INNER_SPAN) || !case.ground.options.hierarchical {
         return Vec::new();
     }
     let ground = Ground { nodes: 2, ..case.ground };
-    // Downwards: a split puts its right half on new memory, so right leaves are older, and on the memory node of the first chunk.
+    // In descending order: a split puts its right half into new memory. So right leaves are older, and lie on the
+    // memory node of the first chunk.
     let inserted: Vec<u64> = evens(EVENS).into_iter().rev().collect();
     let case_of = |deleted: Vec<u64>, act| {
         let inserted = inserted.clone();
@@ -41,7 +44,7 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
     };
     let mut cases = Vec::new();
     for first in evens(EVENS) {
-        // A leaf with up to so many records but one less is emptied by a delete of the last one.
+        // The leaf has up to so many records. All but one are deleted first, and the operation deletes the last one.
         for records in 1..=3 {
             let keys: Vec<u64> = (0..records).map(|step| (first + 2 * step) % KEYS).collect();
             let (last, others) = keys.split_last().expect("one at least");
@@ -70,7 +73,8 @@ fn splits_over_nodes(submits: &[Vec<Seen>]) -> bool {
     }
 }
 
-/// Plays the story on grounds like that of `case`, with everything that survivors may do first. How often it came to the death it is about.
+/// Runs the scenario with the configuration of `case`, and with everything that survivors may do first. Returns how
+/// often the death in question occurred.
 pub fn merge_under_handed_over_lock(case: &Case) -> Result<u32, String> {
     let mut deaths = 0;
     for (splits, deleted) in cases_of(case) {
@@ -97,7 +101,7 @@ pub fn merge_under_handed_over_lock(case: &Case) -> Result<u32, String> {
 }
 
 impl Stage<'_, '_> {
-    /// `false`: with these keys the lanes do not meet, or the merge is another one.
+    /// Returns `false` if with these keys the lanes do not meet, or if the merge is another one.
     fn merge_under_handed_over_lock(&mut self, deleted: u64, mode: Mode) -> Result<bool, String> {
         self.begin()?;
         let Act::Point(OperationKind::Insert, inserted) = self.case.story.act else { return Ok(false) };
@@ -130,7 +134,7 @@ impl Stage<'_, '_> {
             match self.table.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
                 Drive::Stopped if has(merger, Label::Node, Verb::Write) => break,
                 Drive::Stopped => {}
-                // The split was of a neighbour.
+                // The split was of a neighbour instead.
                 Drive::Done(_) => return Ok(false),
                 Drive::Died => return Err("a death without a cut".to_owned()),
             }

@@ -1,13 +1,15 @@
-//! Deaths: compute nodes that die in the middle of an operation, and what the survivors make of it.
+//! Deaths: compute nodes die in the middle of an operation, and survivors recover what they left.
 //!
-//! [`enumerate`](mod@enumerate) goes through *every* point at which an operation may be cut short: for each of its submits, every
-//! prefix of every chain, and for the WRITE after the prefix every part of it that may have landed; landed at once, or
-//! only while the memory nodes are being asked to fence. Each point is a run of its own from zeroed memories, without
-//! concurrency: a *table* ([`table`]) executes requests one after the other. Then the survivors go on, in several
-//! orders, and are judged by a model. What they do is cut short in turn: repairers die, too.
+//! [`enumerate`](mod@enumerate) tries *every* point at which an operation may be cut short. For each submit it tries
+//! every prefix of every chain, and every part of the next WRITE that may have landed. That part lands at once, or only
+//! while the memory nodes are being asked to fence.
 //!
-//! [`cases`]: which operations, on which trees. [`handover`]: a death that takes two lanes of the victim. [`random`]: several deaths in
-//! one history with everything at once.
+//! Each point is a run of its own from zeroed memories, without concurrency: a *table* ([`table`]) executes requests
+//! one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their repairs
+//! are cut short in turn, since a repairer may die, too.
+//!
+//! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
+//! several deaths in one random history.
 
 pub mod cases;
 pub mod enumerate;
@@ -22,11 +24,12 @@ pub use handover::merge_under_handed_over_lock;
 use crate::verify::run::Verifier;
 use crate::verify::subject::Subject;
 
-/// Random histories that [`hunt`] begins with.
+/// Random histories with which [`hunt`] begins.
 const FIRST_HISTORIES: u64 = 100;
 
-/// Looks for something wrong, quickly: in a few random histories of the `subject`, then in deaths after hand-overs, one for every tree of
-/// `cases`, then in thinned enumerations of `cases`, then in other histories, up to `histories`. How many runs it took, and what it was.
+/// Looks for a failure, quickly. Tries a few random histories of the `subject`, then deaths after handovers, one for
+/// every tree of `cases`. Then come thinned enumerations of `cases`, then more histories, up to `histories` in all.
+/// Returns the number of runs, and the failure.
 pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u64, String)> {
     let mut runs = 0;
     let settings = random::settings();

@@ -9,10 +9,10 @@ use crate::verify::run::Verifier;
 use crate::verify::settings::Settings;
 use crate::verify::subject::Subject;
 
-/// Steps between two deaths: about what it takes to wait for a lease and to recover a lock or two.
+/// Steps between two deaths: about as many as it takes to wait for a lease and to recover a lock or two.
 const GAP_STEPS: u32 = 3000;
 
-/// Histories with deaths in them, and nothing else that goes wrong.
+/// Histories with deaths of compute nodes as the only faults.
 pub fn settings() -> Settings {
     Settings {
         compute_nodes: (3, 5),

@@ -1,5 +1,5 @@
-//! An operating table: executes the requests of one lane at a time, at once and in post order, and lets a lane die
-//! where a [`Cut`] says. Memory nodes answer the calls of fencing, and notice takeovers that come too early.
+//! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`Cut`] says.
+//! Memory nodes answer fencing calls, and report takeovers that come too early.
 
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
@@ -28,14 +28,14 @@ pub enum Part {
     Back(u32),
 }
 
-/// How far one chain got.
+/// How far one chain was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainCut {
     /// The memory node.
     pub node: u16,
     /// Requests that took effect.
     pub whole: u32,
-    /// And part of the next one, a WRITE.
+    /// The part of the next request, a WRITE, that took effect.
     pub part: Option<Part>,
 }
 
@@ -46,11 +46,11 @@ pub struct Cut {
     pub submit: usize,
     /// Every chain of that submit.
     pub chains: Vec<ChainCut>,
-    /// Nothing of it has landed when the lane dies; it lands while the memory node is asked to fence.
+    /// Nothing of the submit has landed when the lane dies. It lands while the memory node is asked to fence.
     pub late: bool,
 }
 
-/// A request as the list of cuts needs it.
+/// What the enumeration of cuts needs to know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The memory node.
@@ -83,7 +83,7 @@ struct Late {
     part: Option<Part>,
 }
 
-/// Memory nodes, and who drives lanes on them.
+/// The memory nodes of a run, and its time.
 #[derive(Debug)]
 pub struct Table {
     /// The memories.
@@ -92,11 +92,11 @@ pub struct Table {
     late: Vec<Late>,
     /// Calls of `Fence` per row and memory node.
     calls: BTreeMap<(u16, u16), u32>,
-    /// What no correct code does.
+    /// Requests that correct code never makes.
     pub findings: Vec<String>,
-    /// Heartbeat words of memory node 0 that count up by themselves.
+    /// Heartbeat words of memory node 0 that are raised as time passes.
     pub beating: Vec<u64>,
-    /// Between two of their beats, in ns.
+    /// Time between two heartbeats, in ns.
     pub beat_ns: u64,
     now_ns: u64,
 }
@@ -120,7 +120,8 @@ impl Table {
         }
     }
 
-    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its cut. `seen` gets its submits.
+    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its cut. The submits are appended to
+    /// `seen`.
     pub fn drive<T>(
         &mut self,
         row: u16,
@@ -134,8 +135,8 @@ impl Table {
         self.advance(row, lane, pin!(future), cut, None, seen)
     }
 
-    /// Drives `future` on, to its end, its cut, or before submit number `stop`. One that may stop does so when it parks, too; whoever
-    /// drives it on then has woken it.
+    /// Drives `future` to its end, to its cut, or to the point before submit number `stop`. With a `stop`, it also
+    /// returns when the future parks. A caller that continues a parked future has woken it.
     pub fn advance<T>(
         &mut self,
         row: u16,
@@ -147,7 +148,7 @@ impl Table {
     ) -> Result<Drive<T>, String> {
         let port = lane.port();
         loop {
-            // Submitted: it was stopped here before.
+            // The requests are already submitted: an earlier call stopped here.
             let stopped_here = port.state() == State::Submitted;
             let step = if stopped_here { Step::Requests } else { poll_once(port, future.as_mut()) };
             let result = match step {
@@ -202,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Lets time pass, and hearts beat.
+    /// Lets time pass, and raises heartbeat words.
     fn pass(&mut self, ns: u64) {
         let beats = (self.now_ns + ns) / self.beat_ns - self.now_ns / self.beat_ns;
         self.now_ns += ns;
@@ -290,7 +291,7 @@ impl Table {
                     memory.set_word(request.offset, new);
                 }
             }
-            // What the dead READ or asked, nobody hears.
+            // The results of a dead lane's READs and calls are lost.
             _ => {}
         }
     }
@@ -344,7 +345,7 @@ impl Table {
         if *calls <= CALLS_PENDING {
             return Reply::Pending as u64;
         }
-        // The last moment for what the dead had sent.
+        // What the dead compute node had sent lands now at the latest.
         let (mut now, later) = std::mem::take(&mut self.late)
             .into_iter()
             .partition::<Vec<_>, _>(|late| late.row == row && late.request.node == node);
@@ -353,7 +354,7 @@ impl Table {
         Reply::Done as u64
     }
 
-    /// Whether all memory nodes have confirmed that a row is fenced off.
+    /// Whether all memory nodes have confirmed that a row is fenced.
     pub fn is_fenced(&self, row: u16) -> bool {
         (0..self.memories.count() as u16).all(|node| self.has_confirmed(row, node))
     }

@@ -1,10 +1,11 @@
-//! An index of fixed sizes made of one whose keys and values have lengths: whatever tests the first kind, tests the second.
+//! Presents an index of keys and values of any length as one of fixed sizes, so that tests of the latter test the
+//! former.
 //!
-//! Every key of the one is another key of the other, in the same order, and so is every value:
+//! Every short key of a test becomes another key of the index, in the same order; every value becomes another value:
 //!
-//! - A key loses its trailing zeros, and each of its bytes is repeated: short keys and long ones, with long prefixes in
-//!   common, some the beginning of others.
-//! - A value is repeated once, twice or three times: as its first byte says.
+//! - A key loses its trailing zeros, and each of its bytes is repeated. This makes short keys and long ones, with long
+//!   common prefixes; some keys are prefixes of others.
+//! - A value is written once, twice or three times in a row, as its first byte says.
 
 use crate::verify::accounting::Node;
 use crate::verify::subject::{Inside, Picture};
@@ -33,7 +34,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Of the index that takes what comes of it.
+    /// Parameters of the index that holds the stretched keys and values.
     pub const fn parameters(&self) -> Parameters {
         Parameters {
             key_bytes_max: self.key_bytes * self.key_repeats,
@@ -41,7 +42,7 @@ impl Stretch {
         }
     }
 
-    /// Bytes of a page of that index that holds `page_records`.
+    /// Bytes of a page of that index with `page_records` records.
     pub const fn page_bytes(&self, page_records: usize) -> usize {
         let Parameters { key_bytes_max, value_bytes_max } = self.parameters();
         page_records * (RECORD_HEADER_BYTES + key_bytes_max + value_bytes_max)
@@ -56,7 +57,7 @@ pub struct Stretched<'i, I> {
 }
 
 impl<'i, I: Index> Stretched<'i, I> {
-    /// Over `index`, which has [`Stretch::parameters`]. Pages have room for `page_records`.
+    /// A view of `index`, which has [`Stretch::parameters`]. Pages have room for `page_records`.
     pub fn new(index: &'i I, stretch: &Stretch, page_records: usize) -> Self {
         let Stretch { key_bytes, value_bytes, key_repeats } = *stretch;
         let mut end = index.plan().total_bytes.next_multiple_of(64);
@@ -85,7 +86,7 @@ impl<'i, I: Index> Stretched<'i, I> {
         key[..length].iter().flat_map(|&byte| std::iter::repeat_n(byte, self.key_repeats)).collect()
     }
 
-    /// Whatever comes back that nobody stretched is put out as it is, cut: it is no key, or no value, that anybody wrote.
+    /// The key whose stretched form this is. Bytes that no key stretches to become 0xee, which no test writes.
     fn shrink_key(&self, stretched: &[u8], key: &mut [u8]) {
         key.fill(0);
         for (to, from) in key.iter_mut().zip(stretched.chunks(self.key_repeats)) {

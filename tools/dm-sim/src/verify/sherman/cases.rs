@@ -1,12 +1,12 @@
-//! Operations on Sherman.
+//! Cases of Sherman for enumerated deaths.
 
 use crate::verify::crash::cases::{Act, Case, Ground, Story, cross, evens};
 use dm_core::btree::Options;
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::sherman::parameters::Parameters;
 
-/// The operations: every kind, and every kind of structure change. Leaves of two or three records, inner nodes of two
-/// separators: a few keys make a tree of four levels.
+/// The scenarios: every kind of operation, and every kind of structure change. Leaves have two or three records, inner
+/// nodes two separators, so a few keys make a tree of four levels.
 fn stories() -> Vec<Story> {
     let none = Vec::new;
     let story = |(name, inserted, deleted, act)| Story { name, inserted, deleted, act };
@@ -36,14 +36,14 @@ fn stories() -> Vec<Story> {
     stories.map(story).into()
 }
 
-/// All cases. Every story on one memory node with lines as crash units, everything on; then with one thing different.
+/// All cases. Every scenario runs on one memory node with lines as crash units and with all techniques on; then with
+/// one difference at a time.
 pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 2 };
-    // Records of more than two lines, leaves of several.
+    // Records of more than two lines, and leaves of several.
     let long = Parameters { value_bytes: 120, ..short };
-    // Records of several packets.
-    // What is left of an entry behind the last packet is within one line.
+    // Records of several packets. The part of an entry behind its last full packet is within one line.
     let longer = Parameters { value_bytes: 512, ..short };
     let wide = Parameters { key_bytes: 48, ..short };
     let usual = Ground::default();

@@ -1,4 +1,4 @@
-//! Operations on SMART.
+//! Cases of SMART for enumerated deaths.
 
 use crate::verify::coding::Digits;
 use crate::verify::crash::cases::{Act, Case, Ground, KEYS, Story, cross, evens};
@@ -10,14 +10,15 @@ use dm_host::kinds::IndexParameters;
 /// All cases.
 pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
-    // Seal and value in a line, or across two; and of several lines, and of several packets.
+    // Seal and value in one line, or across two; then values of several lines, and of several packets.
     let short = Parameters { key_bytes: 8, value_bytes: 16 };
     let long = Parameters { key_bytes: 8, value_bytes: 120 };
     let longer = Parameters { key_bytes: 8, value_bytes: 600 };
     let wide = Parameters { key_bytes: 48, value_bytes: 16 };
     let usual = Ground::default();
     let with = |options| Ground { options, ..usual };
-    // Of two bits each, so that numbers below 24 take three of four bytes; far apart, so that paths between them are long.
+    // Digits of two bits: numbers below 24 use three of four bytes. The bytes are far apart, so that paths between them
+    // are long.
     let digits = Some(Digits { bits: 2, stride: 2 });
     let apart = Some(Digits { bits: 2, stride: 12 });
     let variants: &[(&str, Parameters, Ground)] = &[

@@ -1,4 +1,4 @@
-//! The judge judged: a right index passes, wrong ones are found, and seeds replay.
+//! Tests of the judge: a correct index passes, wrong ones are found, and seeds replay.
 
 mod toy;
 
@@ -59,7 +59,7 @@ fn a_seed_gives_the_same_history_twice() {
     let settings = Settings { faults: Faults::ALL, ..Settings::default() };
     let (mut one, mut other) =
         (Verifier::new(Bounded(Sherman), settings.clone()), Verifier::new(Bounded(Sherman), settings));
-    // The other verifier has seen other seeds before: nothing of them stays.
+    // The other verifier has run other seeds before; no state of those remains.
     other.verify(100..120);
     for seed in [1, 2, 3, 17] {
         let (first, second) = (one.replay(seed), other.replay(seed));
@@ -78,8 +78,8 @@ fn sherman_keeps_its_promises() {
     assert!(report.is_clean(), "{report}");
 }
 
-/// Three times a descent to a parent overwrote the separator of a half-split that was still to be linked; four times a
-/// place in the first WRITE of its next life was taken for what a dead writer had left.
+/// In three of these seeds, a descent to a parent overwrote the separator of a half-split that was still to be linked.
+/// In four, a place in the first WRITE of its next generation was taken for what a dead writer had left.
 #[test]
 fn seeds_that_found_bugs_are_clean() {
     let mut verifier = Verifier::new(Bounded(Sherman), Settings { faults: DROPS, ..Settings::default() });
@@ -87,8 +87,8 @@ fn seeds_that_found_bugs_are_clean() {
     assert!(report.is_clean(), "{report}");
 }
 
-/// A lane that had joined a batch and was left unsettled; members of a batch told of its loss while its WRITE was still
-/// on its way.
+/// Two bugs: a lane that had joined a batch was left unsettled; members of a batch were told of its loss while its
+/// WRITE was still under way.
 #[test]
 fn seeds_that_found_bugs_under_all_faults_are_clean() {
     let mut verifier = Verifier::new(Bounded(Sherman), Settings { faults: Faults::ALL, ..Settings::default() });
@@ -96,7 +96,7 @@ fn seeds_that_found_bugs_under_all_faults_are_clean() {
     assert!(report.is_clean(), "{report}");
 }
 
-/// Without anybody who takes over, survivors of a death end in errors of their own, and nothing they were told is wrong.
+/// Without takeovers, survivors of a death end with errors of their own, and no result is wrong.
 #[test]
 fn sherman_goes_on_after_faults() {
     for kind in [FaultKind::Crash, FaultKind::NodeDeath, FaultKind::QpError, FaultKind::StaleCache] {

@@ -1,4 +1,4 @@
-//! A table under one lock: an index so simple that it is right, and ways to make it wrong.
+//! A table under one lock: an index so simple that it is clearly correct, and ways to make it wrong.
 
 use crate::config::Config;
 use crate::memory::Memories;
@@ -15,22 +15,22 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, Label, NodeId, Request};
 use std::ops::Range;
 
-/// What can be wrong with it.
+/// Bugs that it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// Nothing.
     None,
-    /// Reads look without the lock, at records of two lines.
+    /// Reads do not take the lock, and records have two lines.
     UnlockedGet,
-    /// The lock is free before the data has landed.
+    /// It releases the lock before the data has landed.
     EarlyUnlock,
-    /// Looks first and locks then.
+    /// It reads first and locks later.
     LateLock,
     /// A dropped lane keeps its lock.
     ForgetfulSettle,
-    /// Says so, and deletes nothing.
+    /// A delete says that it deleted, and deletes nothing.
     KeepsDeleted,
-    /// Says that a full page is the last.
+    /// A full page says that no records follow.
     NoMore,
 }
 
@@ -112,7 +112,7 @@ impl Table {
         })
     }
 
-    /// Decides on the table in the scratch; says which slot it changed.
+    /// Decides on the table in the scratch. Returns the outcome, and the slot that it changed.
     fn decide(&self, scratch: &mut [u8], kind: OperationKind) -> (Outcome, Option<usize>) {
         let key: [u8; 8] = scratch[self.plan.key.clone()].try_into().unwrap_or_default();
         let found = self.find(scratch, Some(&key));

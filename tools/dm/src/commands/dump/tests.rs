@@ -1,4 +1,4 @@
-//! What a dump says of an index whose memory was damaged.
+//! Dumps of indexes whose memory was damaged.
 
 use super::*;
 use crate::kinds::is_radix;
@@ -65,7 +65,7 @@ impl Small {
         entry.root_offset(&self.node.pool().geometry()[0])
     }
 
-    /// The records of a dump that said it was done.
+    /// The records of a dump that succeeded.
     fn dump(&self, walks: bool) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Failure> {
         let mut bytes = Vec::new();
         with_tool(&self.node, NAME, |tool| {
@@ -107,11 +107,12 @@ fn kinds() -> impl Iterator<Item = IndexParameters> {
 /// Damaged bytes for each kind of index.
 const CORRUPTIONS: u32 = 120;
 
-/// One of several hundred indexes with one wrong byte was dumped with other records, and the program said that all was well: a key that had
-/// moved to elsewhere sent the next page there, and a node that could not be reached was not missed.
+/// Of several hundred indexes with one wrong byte each, one was dumped with other records, and the program reported
+/// success. A key had moved elsewhere and sent the next page there, and a node that could not be reached was not
+/// missed.
 ///
-/// Of what is damaged within one entry of a B+-tree's leaf only the entry itself can say anything: see the beginning of the file. All else
-/// has to be told.
+/// Damage within one entry of a B+-tree's leaf cannot be detected: see the beginning of the file. All other damage has
+/// to be reported.
 #[test]
 fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
     for parameters in kinds() {
@@ -128,7 +129,7 @@ fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
         for _ in 0..CORRUPTIONS {
             let (at, change) = loop {
                 let at = begin + rng.below((end - begin) as u32 + 1) as usize;
-                // Lines that were never written are no nodes'.
+                // Lines that were never written belong to no node.
                 if before[at & !63..][..64].iter().any(|&byte| byte != 0) {
                     break (at, 1 + rng.below(255) as u8);
                 }
@@ -152,7 +153,8 @@ fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
     }
 }
 
-/// A root word that was overwritten made an index empty: a dump of nothing was a good one, and the next insert would have begun a new tree.
+/// A root word that was overwritten made an index look empty. A dump of it had no records and succeeded, and the next
+/// insert would have begun a new tree.
 #[test]
 fn an_index_that_lost_its_root_is_not_empty() {
     for parameters in kinds() {
@@ -165,7 +167,7 @@ fn an_index_that_lost_its_root_is_not_empty() {
         let pool = Arc::clone(small.node.pool());
         let (entry, _) = pool.find_index(NAME).expect("it is there");
         if is_radix(&parameters) {
-            // Its compute node is one of the pool: it may be at a bulk load.
+            // Its compute node is in the pool: it may be in the middle of a bulk load.
             assert_eq!(pool.lost_root(&entry, &parameters).expect("it can be READ"), None);
             let Small { memory, node, heap } = small;
             drop(node);
@@ -183,7 +185,7 @@ fn an_index_that_lost_its_root_is_not_empty() {
     }
 }
 
-/// What a compute node leaves that died before it had set the root word is an empty index.
+/// A compute node that dies before it has set the root word leaves an empty index.
 #[test]
 fn an_index_that_never_had_a_root_is_empty() {
     for parameters in kinds() {
@@ -224,7 +226,8 @@ fn an_index_that_never_had_a_root_is_empty() {
     }
 }
 
-/// Of an index that is in use only the scan can say that it is damaged. A page that ended with a key that is too high left records out.
+/// In an index that is in use only the scan can report damage. A page that ended with a key that is too high left
+/// records out.
 #[test]
 fn a_key_that_does_not_ascend_ends_a_dump_without_a_walk() {
     let small = Small::new();

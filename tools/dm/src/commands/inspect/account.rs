@@ -1,7 +1,7 @@
-//! Where the memory of an index is: every place of a node in every chunk granted to it, by what the place says of itself.
+//! Accounts for the memory of an index: every place of a node in every chunk granted to it, by what the place contains.
 //!
-//! On a pool in use this is a picture of many instants. A place that was reached by the walk and is not any more counts as
-//! both, or as neither; sums are right when nobody writes.
+//! On a pool in use the account mixes many instants. A place that the walk reached, and that is not reached any more,
+//! counts as both or as neither. The sums are exact while no compute node writes.
 
 use super::blocks::BlockAccount;
 use crate::failure::Failure;
@@ -30,37 +30,38 @@ pub(super) struct Account {
     pub(super) granted_bytes: u64,
     /// Nodes that the walk reached.
     pub(super) live_bytes: u64,
-    /// Leaves out of the tree, on shelves of compute nodes or waiting to be adopted.
+    /// Leaves out of the tree, on free lists of compute nodes or orphans.
     pub(super) retired_bytes: u64,
     /// Never written.
     pub(super) free_bytes: u64,
-    /// Written, and not reached: about to be linked, or waiting to be adopted.
+    /// Written, and not reached: about to be linked, or orphans.
     pub(super) unlinked_bytes: u64,
     /// Ends of chunks, too short for a node.
     pub(super) slack_bytes: u64,
     /// Chunks for blocks.
     #[serde(flatten)]
     pub(super) blocks: BlockAccount,
-    /// By whose it is; what is reached is the tree's.
+    /// By holder; reached places are the tree's.
     pub(super) holders: Vec<Holder>,
 }
 
-/// What one life of a row holds.
+/// The memory that one incarnation of a row holds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Holder {
     pub(super) row: u16,
-    /// All bits of chunks' owners, the low ones of signers of leaves.
+    /// For a chunk's owner all bits; for the owner tag of a leaf the low bits.
     pub(super) incarnation: u16,
-    /// It lives no more: whoever adopts its chunks, or has the chunks these places are in, takes them.
+    /// This incarnation has departed. Its chunks and these places wait for orphan collection: by a compute node that
+    /// takes the chunk over, or by the owner of the chunk in which the place is.
     pub(super) gone: bool,
-    /// Of chunks that it owns, for nodes or for blocks, what was never written.
+    /// Bytes that were never written, in chunks that it owns, for nodes or for blocks.
     pub(super) free_bytes: u64,
-    /// Of all chunks, leaves that it retired.
+    /// Leaves that it retired, in any chunk.
     pub(super) retired_bytes: u64,
 }
 
-/// Looks at every place. `node_bytes`: of leaves and inner nodes; `longest_block_bytes`: of a block's place. The walk's result is
-/// put in later.
+/// Looks at every place. `node_bytes`: of leaves and inner nodes; `longest_block_bytes`: of a block's place. The result
+/// of the walk is added later.
 pub(super) fn account(
     pool: &Pool,
     fabric: &mut AnyFabric,
@@ -140,7 +141,7 @@ pub(super) fn account(
 }
 
 impl Account {
-    /// Takes what the walk reached out of what was written.
+    /// Moves what the walk reached from the written places to the reached ones.
     pub(super) fn reached(&mut self, census: &Census) {
         let live_bytes = census.live_bytes - census.block_bytes;
         self.blocks.reached(census);
@@ -169,7 +170,7 @@ fn signer<'h>(
     let row = signature.row(row_count).0;
     let tenant = tenant(rows, RowId(row));
     let gone = tenant.is_none_or(|(now, state)| state == RowState::Free || !signature.names(now, row_count));
-    // Of the present tenant the whole incarnation is known.
+    // The whole incarnation of the row's present compute node is known.
     let incarnation = match tenant {
         Some((now, _)) if signature.names(now, row_count) => now as u16,
         _ => signature.incarnation(row_count) as u16,

@@ -1,5 +1,5 @@
-//! Where the memory for keys and values of any length is: the blocks that the walk reached, and what was never written. The rest is
-//! ready on compute nodes, or waits to be collected by those that live.
+//! Accounts for the blocks of keys and values of any length: blocks that the walk reached, and places that were never
+//! written. All other places are ready on compute nodes, or wait to be collected.
 
 use crate::failure::Failure;
 use crate::members::{WINDOW_BYTES, on_lane};
@@ -26,7 +26,8 @@ pub(super) struct BlockAccount {
 }
 
 impl BlockAccount {
-    /// Looks at a chunk of `chunk_bytes`; the place of a block takes `longest_bytes` at most. Answers how much of it was never written to.
+    /// Looks at a chunk of `chunk_bytes`; the place of a block takes `longest_bytes` at most. Returns how many of its
+    /// bytes were never written.
     pub(super) fn add_chunk(
         &mut self,
         fabric: &mut AnyFabric,
@@ -43,7 +44,7 @@ impl BlockAccount {
         Ok(free_bytes)
     }
 
-    /// Puts in what the walk reached.
+    /// Adds what the walk reached.
     pub(super) fn reached(&mut self, census: &Census) {
         self.block_bytes = census.block_bytes;
     }
@@ -64,7 +65,7 @@ impl BlockAccount {
     }
 }
 
-/// Where the last block of a chunk begins at most: see [`last_beginning`].
+/// The latest offset at which the last block of a chunk may begin: see [`last_beginning`].
 fn last_beginning_in(
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,

@@ -1,7 +1,7 @@
-//! `dm inspect`: what is in a pool.
+//! `dm inspect`: shows what is in a pool.
 //!
-//! It only READs, and joins nothing, but for walks: to READ a node that does not hold still, a walk takes the node's
-//! lock, so for each index it walks it joins as a compute node and leaves again.
+//! It only READs, and does not join the pool, except for walks. To READ a node that changes all the time, a walk takes
+//! the node's lock. So for each index that it walks, it joins as a compute node and leaves again.
 
 mod account;
 mod blocks;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Held locks that are listed for people; all are counted, and in the JSON.
+/// Held locks that the text lists at most; it counts all, and the JSON lists all.
 const LOCKS_SHOWN: usize = 20;
 
 /// Arguments of `dm inspect`.
@@ -90,7 +90,7 @@ struct IndexView {
     number: u8,
     name: String,
     kind: &'static str,
-    /// In words; the kind alone if its parameters cannot be read.
+    /// A description; only the kind if its parameters cannot be read.
     #[serde(skip)]
     described: String,
     key_bytes: Option<usize>,
@@ -104,7 +104,7 @@ struct IndexView {
     broken: Option<String>,
     /// Where its memory is; only of indexes that were walked.
     memory: Option<Account>,
-    /// The same of a radix tree.
+    /// The same for a radix tree.
     radix_memory: Option<RadixAccount>,
 }
 
@@ -122,7 +122,7 @@ struct RowView {
     incarnation: u32,
     lanes: Option<u16>,
     heartbeat: u64,
-    /// How long it may be silent, if it has said.
+    /// Its lease, if it has announced one.
     lease_ms: Option<u64>,
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
     silent_ms: Option<u64>,
@@ -358,7 +358,7 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
             "    held by row {} incarnation {}{}: {} free, {} retired",
             holder.row,
             holder.incarnation,
-            if holder.gone { " (gone; waits to be adopted)" } else { "" },
+            if holder.gone { " (departed; waits to be collected)" } else { "" },
             size(holder.free_bytes),
             size(holder.retired_bytes)
         )?;

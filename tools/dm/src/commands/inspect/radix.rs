@@ -1,8 +1,8 @@
-//! Where the memory of a radix tree is: what the walk reached, and what was never written. The rest was in the tree once, or was to
-//! be: it waits for the epochs, is ready for its next use, or, if its compute node is gone, for somebody to collect it. Which of these only
-//! the compute node knows that took it out of the tree.
+//! Accounts for the memory of a radix tree: places that the walk reached, and places that were never written. All other
+//! places were in the tree once, or were about to be linked. Such a place is in limbo, or ready for reuse, or an
+//! orphan. Which of these it is only the compute node knows that took it out of the tree.
 //!
-//! On a pool in use this is a picture of many instants; sums are right when nobody writes.
+//! On a pool in use the account mixes many instants. The sums are exact while no compute node writes.
 
 use super::blocks::BlockAccount;
 use crate::failure::Failure;
@@ -29,9 +29,9 @@ pub(super) struct RadixAccount {
     pub(super) live_leaf_bytes: u64,
     /// Leaves it reached whose record was deleted.
     pub(super) deleted_leaf_bytes: u64,
-    /// Leaves out of the tree, or not in it yet: waiting, ready, or to be collected.
+    /// Leaves out of the tree, or not in it yet: in limbo, ready, or orphans.
     pub(super) other_leaf_bytes: u64,
-    /// Of all leaves, in the tree and out of it, those that were buried.
+    /// Of all leaves, in the tree and out of it, those whose tombstone was finalized.
     pub(super) finalized_leaf_bytes: u64,
     /// Places of leaves that were never written, and ends of chunks too short for one.
     pub(super) free_leaf_bytes: u64,
@@ -39,7 +39,7 @@ pub(super) struct RadixAccount {
     pub(super) node_chunks_bytes: u64,
     /// Nodes that the walk reached.
     pub(super) live_node_bytes: u64,
-    /// Nodes out of the tree, or not in it yet: waiting, ready, or to be collected.
+    /// Nodes out of the tree, or not in it yet: in limbo, ready, or orphans.
     pub(super) other_node_bytes: u64,
     /// What lies behind the last node that was written in each chunk.
     pub(super) free_node_bytes: u64,
@@ -48,7 +48,8 @@ pub(super) struct RadixAccount {
     pub(super) blocks: BlockAccount,
 }
 
-/// Looks at every chunk of `index`, whose leaves take so many bytes, and blocks at most so many. The walk's result is put in later.
+/// Looks at every chunk of `index`, whose leaves take so many bytes, and blocks at most so many. The result of the walk
+/// is added later.
 pub(super) fn account(
     pool: &Pool,
     fabric: &mut AnyFabric,
@@ -121,7 +122,7 @@ pub(super) fn account(
 }
 
 impl RadixAccount {
-    /// Puts in what the walk reached.
+    /// Adds what the walk reached.
     pub(super) fn reached(&mut self, census: &Census, leaf_bytes: usize) {
         let leaf_bytes = leaf_bytes as u64;
         self.deleted_leaf_bytes = census.empty_leaves * leaf_bytes;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Random histories without `--histories`.
 const HISTORIES_DEFAULT: u64 = 20_000;
 
-/// Runs per case in which the first who recovers the dead dies, too.
+/// Runs per case in which the first repairer dies, too.
 const REPAIRS: usize = 300;
 
 /// Histories between two looks at the progress bar.

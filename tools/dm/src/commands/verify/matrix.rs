@@ -1,8 +1,8 @@
-//! `dm verify --matrix`: which guarantees does an index need, by trial, and which does it declare?
+//! `dm verify --matrix`: tests which guarantees an index needs, and compares them with those that it declares.
 //!
-//! Each guarantee is withdrawn from a fabric that grants whatever the index asks for: the fabric says it gives it, and
-//! does not. A guarantee that breaks the index has to be declared. One that is declared and broke nothing is listed:
-//! seeds do not prove that it is superfluous.
+//! Each guarantee is withdrawn in turn, from a fabric that grants all that the index asks for: the fabric claims the
+//! guarantee and breaks it. A guarantee whose withdrawal breaks the index has to be declared. A declared one whose
+//! withdrawal broke nothing is listed: seeds do not prove that it is superfluous.
 
 use super::planted::{Hunt, lasting_faults};
 use crate::failure::{Failure, print};
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Seeds per guarantee.
 const HISTORIES_DEFAULT: u64 = 2_000;
 
-/// Guarantees from which others follow: who takes away what follows has to take these, too.
+/// Guarantees that imply others: to withdraw an implied one, these must be withdrawn, too.
 const IMPLIED_BY: &[(Assumptions, Assumptions)] = &[(Assumptions::WORD_ATOMIC, Assumptions::LINE_ATOMIC)];
 
 pub(super) fn run<K: TreeKind>(

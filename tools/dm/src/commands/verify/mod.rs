@@ -1,4 +1,4 @@
-//! `dm verify`: random histories on the simulated fabric, judged.
+//! `dm verify`: runs random histories on the simulated fabric and judges them.
 
 mod deaths;
 mod matrix;
@@ -246,11 +246,11 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
     let mut marks: Vec<Mark> = subject.marks().iter().flat_map(|(_, marks)| marks.iter().copied()).collect();
     marks.retain(|mark| !subject.rare_marks().contains(mark));
     if settings.faults == Faults::NONE {
-        // Nobody is ever in doubt.
+        // No lane is ever in doubt.
         marks.retain(|mark| *mark != Mark::Settled);
     }
     if settings.masked_cas == Some(true) {
-        // Nobody has to guess what a free lock word says.
+        // No free lock word has to be guessed.
         marks.retain(|mark| *mark != Mark::GuessWrong);
     }
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
@@ -259,7 +259,7 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
     }
     let started = Instant::now();
     let mut written = Instant::now();
-    // Rounds, so that what is recorded is all of the seeds up to one.
+    // In rounds, so that a record covers all seeds up to a certain one.
     let round = BATCH * arguments.jobs * 5;
     let mut next = from;
     let mut verifiers: Vec<_> = (0..arguments.jobs).map(|_| Verifier::new(subject, settings.clone())).collect();

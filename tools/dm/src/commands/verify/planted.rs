@@ -1,4 +1,4 @@
-//! `dm verify --planted`: does the judge find bugs that are there?
+//! `dm verify --planted`: tests whether the judge finds mutants.
 
 use crate::failure::{Failure, print};
 use dm_core::mutants::Mutant;
@@ -6,23 +6,23 @@ use dm_sim::verify::mixtures::mix;
 use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
 
-/// Seeds within which a bug has to be found.
+/// Seeds within which a mutant has to be found.
 const HISTORIES_DEFAULT: u64 = 2_000;
 
-/// Of places that go round so many stories for each history: they are as much shorter.
+/// Scenarios of reused places for each history: they are as much shorter.
 const LIVES_PER_HISTORY: u64 = 5;
 
-/// A history that is not clean.
+/// A history with a finding.
 pub(super) struct Catch {
     pub(super) seed: u64,
     /// How many were run, this one included.
     pub(super) histories: u64,
     kind: &'static str,
-    /// What it says in the end.
+    /// The sentence in which the finding ends.
     pub(super) sentence: String,
 }
 
-/// Looks for the first seed whose history is not clean.
+/// Looks for the first seed whose history has a finding.
 pub(super) struct Hunt<S>(Verifier<S>);
 
 impl<S: Subject> Hunt<S> {
@@ -30,7 +30,7 @@ impl<S: Subject> Hunt<S> {
         Self(Verifier::new(subject, settings))
     }
 
-    /// Only seeds that `is_clean` says are clean otherwise count.
+    /// Only seeds count that `is_clean` says are clean without the mutant.
     pub(super) fn hunt(
         &mut self,
         from: u64,
@@ -50,26 +50,26 @@ impl<S: Subject> Hunt<S> {
     }
 }
 
-/// An index to plant bugs in.
+/// An index in which mutants are switched on.
 struct Field<'a> {
     name: &'static str,
     bugs: Vec<Mutant>,
-    /// Of those that only deaths bring to light: runs until it shows, and how.
+    /// For mutants that only deaths show: the number of runs until it shows, and how.
     deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
-    /// Of those that show when places go round: likewise.
+    /// For mutants that scenarios of reused places show: likewise.
     lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
-    /// Of those that mixtures of lines bring to light: the same.
+    /// For mutants that mixtures of lines show: likewise.
     mixtures: &'a dyn Fn(Mutant) -> Option<Catch>,
     mixes: fn(Mutant) -> bool,
-    /// Of the others: the seed that shows it.
+    /// For the others: the seed that shows it.
     histories: &'a dyn Fn(Mutant, Settings) -> Result<Option<Catch>, Failure>,
-    /// What histories have to be about.
+    /// The profile of histories for a mutant.
     profile_for: fn(Mutant) -> Option<Profile>,
-    /// Those that are run and listed like the others, as not found, and do not fail the run.
+    /// Mutants that are run and listed like the others, and do not fail the run if they are not found.
     unseen: &'static [Mutant],
 }
 
-/// Plants bugs of an index.
+/// Switches the mutants of an index on, one after the other.
 pub(super) fn run<K: TreeKind>(
     kind: K,
     name: &str,
@@ -159,7 +159,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
     if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("not found: {}", missed.join(", ")))) }
 }
 
-/// Hunts a bug that is planted already. A seed counts only if it is clean without the bug.
+/// Searches for a mutant that is switched on already. A seed counts only if it is clean without the mutant.
 fn hunt_with<S: Subject + Copy>(
     subject: S,
     bug: Mutant,
@@ -193,17 +193,17 @@ fn hunt_mixtures<K: TreeKind>(bug: Mutant, from: u64, seeds: u64) -> Option<Catc
     None
 }
 
-/// Everything a lane may suffer and go on after. Deaths are left out: they end histories early.
+/// All faults that a lane can continue after. Deaths are left out: they end histories early.
 pub(super) fn lasting_faults() -> Faults {
     Faults::parse("drops,qp-error,stale-cache").expect("these are kinds of faults")
 }
 
-/// What a finding says in the end.
+/// The sentence in which a finding ends.
 fn sentence(finding: &Finding) -> String {
     finding.to_string().trim_end().lines().last().unwrap_or_default().to_owned()
 }
 
-/// Only programs built for it have bugs in them.
+/// Only builds with the feature have mutants.
 fn check_can_plant() -> Result<(), Failure> {
     if cfg!(feature = "planted") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a run of `dm verify` came to, for machines, and to go on from.
+//! The record of a run of `dm verify`: results for machines, and the state from which a stopped run continues.
 
 use crate::failure::Failure;
 use dm_core::marks::Mark;
@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::{fmt, fs};
 
-/// Number of this format, and of what seeds mean: another draw makes other histories of the same seeds.
+/// Version of this format, and of the meaning of seeds: if draws change, the same seeds make other histories.
 const FORMAT: u32 = 1;
 
 /// The commit this program was built from.
@@ -56,7 +56,7 @@ impl Scope {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seeds {
     pub(super) first: u64,
@@ -65,7 +65,7 @@ pub(super) struct Seeds {
     pub(super) end: u64,
 }
 
-/// A history that was not clean.
+/// A history with a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Found {
     seed: u64,
@@ -88,24 +88,24 @@ struct Memory {
     leaked_block_units: u64,
 }
 
-/// Histories by whether operations on one key were shared between lanes.
+/// Histories with and without operations that lanes share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Rdwc {
     on: u64,
     off: u64,
 }
 
-/// How it ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    /// The run has not come to its end.
+    /// The run has not ended.
     Unfinished,
     /// Every history was clean.
     Clean,
-    /// One was not.
+    /// A history had a finding.
     Violated,
-    /// All were, but not everything was tried.
+    /// All histories were clean, but not everything was tried.
     MarksMissing,
 }
 
@@ -114,7 +114,7 @@ enum Outcome {
 pub(super) struct Record {
     format: u32,
     program: String,
-    /// What the program was built from.
+    /// The commit from which the program was built.
     commit: String,
     verdict: Outcome,
     scope: Scope,
@@ -205,7 +205,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Adds what all seeds from where it is to `next` came to.
+    /// Adds the results of all seeds before `next` that are not yet in the record.
     pub(super) fn add(&mut self, report: &Report, next: u64) {
         self.seeds.next = next;
         self.histories += report.histories;
@@ -245,7 +245,7 @@ impl Record {
         }
     }
 
-    /// Comes to a verdict, and sorts the marks by the rooms that count them.
+    /// Decides the result, and sorts the marks by the rooms that count them.
     pub(super) fn close(&mut self, rooms: &[(&str, &[Mark])], marks: &[Mark], marks_from: u64) {
         let counts = self.marks.remove(ALL_ROOMS).unwrap_or_default();
         let count = |mark: &Mark| counts.get(mark.name()).copied().unwrap_or(0);
@@ -309,7 +309,7 @@ impl fmt::Display for Record {
         let mut faults = self.faults.clone();
         faults.retain(|_, count| *count > 0);
         writeln!(f, "faults: {}", if faults.is_empty() { "none".to_owned() } else { list(&faults) })?;
-        // What was asked for and never happened was not tested.
+        // A fault that was asked for and never happened was not tested.
         let never = self.scope.faults.split(',').filter(|name| self.faults.get(*name) == Some(&0));
         for name in never {
             writeln!(f, "{name}: never happened, this index gives no occasion")?;
