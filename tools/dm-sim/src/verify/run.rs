@@ -480,7 +480,8 @@ impl Stage<'_> {
                     }
                     Ok(Ok(_)) if turns < ORPHAN_COLLECTION_TURNS_MAX => still.push((node, everything)),
                     other => {
-                        self.findings.push(Finding::Structure(format!("compute node {node} collects orphans: {other:?}")));
+                        self.findings
+                            .push(Finding::Structure(format!("compute node {node} collects orphans: {other:?}")));
                     }
                 }
             }
