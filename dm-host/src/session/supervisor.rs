@@ -181,7 +181,8 @@ impl Supervisor {
             let due = if waits.load(Ordering::Relaxed) { Duration::ZERO } else { lease };
             if collected_at.elapsed() >= due && !collecting.swap(true, Ordering::Relaxed) {
                 collected_at = Instant::now();
-                let (collecting, closing, waits) = (Arc::clone(&collecting), Arc::clone(&closing.0), Arc::clone(&waits));
+                let (collecting, closing, waits) =
+                    (Arc::clone(&collecting), Arc::clone(&closing.0), Arc::clone(&waits));
                 let collect_orphans = move || {
                     // If a walk has the lane, this is tried again later.
                     if let Ok(mut walker) = walker.try_lock() {
