@@ -114,3 +114,45 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// Writes each parameter besides the sizes of keys and values, with a comma before it.
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
+
+/// The items of [`KindParameters`] that the parameters of every kind have as their own, too: constants and functions for
+/// callers that know the kind.
+macro_rules! kind_parameters_of_inherent_ones {
+    () => {
+        type Error = ParameterError;
+
+        const VERSION: u16 = Self::VERSION;
+
+        fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+            Self::with_sizes(key_bytes, value_bytes)
+        }
+
+        fn check(&self) -> Result<(), ParameterError> {
+            self.check()
+        }
+
+        fn encode(&self) -> [u8; $crate::remote::catalog::PARAMETER_BYTES] {
+            self.encode()
+        }
+
+        fn decode(
+            version: u16,
+            block: &[u8; $crate::remote::catalog::PARAMETER_BYTES],
+        ) -> Result<Self, ParameterError> {
+            Self::decode(version, block)
+        }
+
+        fn key_bytes(&self) -> usize {
+            self.key_bytes
+        }
+
+        fn value_bytes(&self) -> usize {
+            self.value_bytes
+        }
+
+        fn plan(&self, page_records: usize, leaves_at_once: usize) -> $crate::operation::ScratchPlan {
+            self.plan(page_records, leaves_at_once).0
+        }
+    };
+}
+pub(crate) use kind_parameters_of_inherent_ones;

@@ -19,7 +19,7 @@ pub const fn words_for(chunk_bytes: u64) -> usize {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum ChunkState {
     #[default]
     Empty,
     Surveyed,
@@ -29,7 +29,7 @@ enum Standing {
 /// A chunk and its state, besides its marks. Storage for a [`MarkBitmap`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CollectedChunk {
-    standing: Standing,
+    state: ChunkState,
     name: ChunkName,
     node: NodeId,
     /// First byte.
@@ -48,29 +48,26 @@ pub struct CollectedChunk {
 /// Collected chunks of one room on one compute node.
 #[derive(Debug, Default)]
 pub struct MarkBitmap<'s> {
-    collected_chunks: &'s mut [CollectedChunk],
+    chunks: &'s mut [CollectedChunk],
     marks: &'s mut [u64],
 }
 
 impl<'s> MarkBitmap<'s> {
-    /// Room for `collected_chunks.len()` chunks, with `marks.len() / collected_chunks.len()` words of marks each.
-    pub const fn new(collected_chunks: &'s mut [CollectedChunk], marks: &'s mut [u64]) -> Self {
-        Self { collected_chunks, marks }
+    /// Room for `chunks.len()` chunks, with `marks.len() / chunks.len()` words of marks each.
+    pub const fn new(chunks: &'s mut [CollectedChunk], marks: &'s mut [u64]) -> Self {
+        Self { chunks, marks }
     }
 
-    fn words_per_collected_chunk(&self) -> usize {
-        self.marks.len().checked_div(self.collected_chunks.len()).unwrap_or(0)
+    fn words_per_chunk(&self) -> usize {
+        self.marks.len().checked_div(self.chunks.len()).unwrap_or(0)
     }
 
     /// Chunks of that size that may be surveyed now. An open one makes room only if nothing is left to find.
     pub fn room(&self, chunk_bytes: u64) -> usize {
-        if words_for(chunk_bytes) > self.words_per_collected_chunk() {
+        if words_for(chunk_bytes) > self.words_per_chunk() {
             return 0;
         }
-        self.collected_chunks
-            .iter()
-            .filter(|collected_chunk| collected_chunk.standing != Standing::Surveyed && collected_chunk.is_used_up())
-            .count()
+        self.chunks.iter().filter(|chunk| chunk.state != ChunkState::Surveyed && chunk.is_used_up()).count()
     }
 
     /// Begins to survey a chunk in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
@@ -81,27 +78,24 @@ impl<'s> MarkBitmap<'s> {
         what: u8,
         least_bytes: usize,
     ) -> bool {
-        let words = self.words_per_collected_chunk();
+        let words = self.words_per_chunk();
         if words_for(bytes) > words {
             return false;
         }
-        let room = |collected_chunk: &&mut CollectedChunk| {
-            collected_chunk.standing != Standing::Surveyed && collected_chunk.is_used_up()
-        };
-        let Some(collected_chunk) = self.collected_chunks.iter_mut().find(room) else { return false };
+        let room = |chunk: &&mut CollectedChunk| chunk.state != ChunkState::Surveyed && chunk.is_used_up();
+        let Some(chunk) = self.chunks.iter_mut().find(room) else { return false };
         let units = bytes as usize / UNIT_BYTES;
         let least = least_bytes.div_ceil(UNIT_BYTES);
-        let standing = Standing::Surveyed;
-        *collected_chunk =
-            CollectedChunk { standing, name, node, offset, units, what, least, next: 0, too_many: usize::MAX };
+        let state = ChunkState::Surveyed;
+        *chunk = CollectedChunk { state, name, node, offset, units, what, least, next: 0, too_many: usize::MAX };
         true
     }
 
     /// Forgets what was reached in surveyed chunks: the walk begins.
     pub fn begin(&mut self) {
-        let words = self.words_per_collected_chunk().max(1);
-        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks_mut(words)) {
-            if collected_chunk.standing == Standing::Surveyed {
+        let words = self.words_per_chunk().max(1);
+        for (chunk, marks) in self.chunks.iter().zip(self.marks.chunks_mut(words)) {
+            if chunk.state == ChunkState::Surveyed {
                 marks.fill(0);
             }
         }
@@ -109,17 +103,14 @@ impl<'s> MarkBitmap<'s> {
 
     /// `bytes` at `offset` of `node` were reached.
     pub fn reach(&mut self, node: NodeId, offset: u64, bytes: u64) {
-        let words = self.words_per_collected_chunk().max(1);
-        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks_mut(words)) {
-            let end = collected_chunk.offset + (collected_chunk.units * UNIT_BYTES) as u64;
-            if collected_chunk.standing == Standing::Surveyed
-                && collected_chunk.node == node
-                && (collected_chunk.offset..end).contains(&offset)
-            {
-                let first = (offset - collected_chunk.offset) as usize / UNIT_BYTES;
+        let words = self.words_per_chunk().max(1);
+        for (chunk, marks) in self.chunks.iter().zip(self.marks.chunks_mut(words)) {
+            let end = chunk.offset + (chunk.units * UNIT_BYTES) as u64;
+            if chunk.state == ChunkState::Surveyed && chunk.node == node && (chunk.offset..end).contains(&offset) {
+                let first = (offset - chunk.offset) as usize / UNIT_BYTES;
                 // To the end of the unit in which it ends.
-                let last = (offset - collected_chunk.offset + bytes).div_ceil(UNIT_BYTES as u64) as usize;
-                set(marks, first, last.min(collected_chunk.units));
+                let last = (offset - chunk.offset + bytes).div_ceil(UNIT_BYTES as u64) as usize;
+                set(marks, first, last.min(chunk.units));
                 return;
             }
         }
@@ -127,13 +118,13 @@ impl<'s> MarkBitmap<'s> {
 
     /// The chunk is this compute node's, and what was not reached is ready. Returns how many bytes that are.
     pub fn open(&mut self, name: ChunkName) -> u64 {
-        let words = self.words_per_collected_chunk().max(1);
+        let words = self.words_per_chunk().max(1);
         let mut bytes = 0;
-        for (collected_chunk, marks) in self.collected_chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
-            if collected_chunk.standing == Standing::Surveyed && collected_chunk.name == name {
-                collected_chunk.standing = Standing::Open;
+        for (chunk, marks) in self.chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
+            if chunk.state == ChunkState::Surveyed && chunk.name == name {
+                chunk.state = ChunkState::Open;
                 let mut at = 0;
-                while let Some((from, to)) = gap(marks, at, collected_chunk.units) {
+                while let Some((from, to)) = gap(marks, at, chunk.units) {
                     bytes += ((to - from) * UNIT_BYTES) as u64;
                     at = to;
                 }
@@ -144,67 +135,56 @@ impl<'s> MarkBitmap<'s> {
 
     /// Forgets a surveyed chunk.
     pub fn forget(&mut self, name: ChunkName) {
-        let is_it = |collected_chunk: &&mut CollectedChunk| {
-            collected_chunk.standing == Standing::Surveyed && collected_chunk.name == name
-        };
-        for collected_chunk in self.collected_chunks.iter_mut().filter(is_it) {
-            *collected_chunk = CollectedChunk::default();
+        let is_it = |chunk: &&mut CollectedChunk| chunk.state == ChunkState::Surveyed && chunk.name == name;
+        for chunk in self.chunks.iter_mut().filter(is_it) {
+            *chunk = CollectedChunk::default();
         }
     }
 
     /// Forgets all surveyed chunks.
     pub fn abandon(&mut self) {
-        for collected_chunk in
-            self.collected_chunks.iter_mut().filter(|collected_chunk| collected_chunk.standing == Standing::Surveyed)
-        {
-            *collected_chunk = CollectedChunk::default();
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.state == ChunkState::Surveyed) {
+            *chunk = CollectedChunk::default();
         }
     }
 
     /// Forgets open chunks that are in the set `closed`.
     pub fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
-        for collected_chunk in self
-            .collected_chunks
-            .iter_mut()
-            .filter(|collected_chunk| collected_chunk.standing == Standing::Open && closed(collected_chunk.name))
-        {
-            *collected_chunk = CollectedChunk::default();
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.state == ChunkState::Open && closed(chunk.name)) {
+            *chunk = CollectedChunk::default();
         }
     }
 
     /// Makes room: forgets the open chunk that was searched most.
     pub fn make_room(&mut self) {
-        let open =
-            self.collected_chunks.iter_mut().filter(|collected_chunk| collected_chunk.standing == Standing::Open);
-        if let Some(collected_chunk) = open.min_by_key(|collected_chunk| collected_chunk.too_many) {
-            *collected_chunk = CollectedChunk::default();
+        let open = self.chunks.iter_mut().filter(|chunk| chunk.state == ChunkState::Open);
+        if let Some(chunk) = open.min_by_key(|chunk| chunk.too_many) {
+            *chunk = CollectedChunk::default();
         }
     }
 
     /// Takes `bytes`, on `near` if that has some, at a multiple of `step_bytes` from the beginning of its chunk.
     pub fn take(&mut self, what: u8, near: NodeId, bytes: usize, step_bytes: usize) -> Option<(NodeId, u64)> {
-        let words = self.words_per_collected_chunk().max(1);
+        let words = self.words_per_chunk().max(1);
         let (units, step) = (bytes.div_ceil(UNIT_BYTES), (step_bytes / UNIT_BYTES).max(1));
         for elsewhere in [false, true] {
-            for (collected_chunk, marks) in self.collected_chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
-                let fits = collected_chunk.standing == Standing::Open
-                    && collected_chunk.what == what
-                    && units < collected_chunk.too_many;
-                if !fits || (collected_chunk.node != near) != elsewhere {
+            for (chunk, marks) in self.chunks.iter_mut().zip(self.marks.chunks_mut(words)) {
+                let fits = chunk.state == ChunkState::Open && chunk.what == what && units < chunk.too_many;
+                if !fits || (chunk.node != near) != elsewhere {
                     continue;
                 }
-                let found = find(marks, collected_chunk.next, collected_chunk.units, units, step).or_else(|| {
+                let found = find(marks, chunk.next, chunk.units, units, step).or_else(|| {
                     // From its beginning again; what is not found in one round is not there.
-                    let found = find(marks, 0, collected_chunk.units, units, step);
+                    let found = find(marks, 0, chunk.units, units, step);
                     if found.is_none() {
-                        collected_chunk.too_many = units;
+                        chunk.too_many = units;
                     }
                     found
                 });
                 if let Some(unit) = found {
                     set(marks, unit, unit + units);
-                    collected_chunk.next = unit + units;
-                    return Some((collected_chunk.node, collected_chunk.offset + (unit * UNIT_BYTES) as u64));
+                    chunk.next = unit + units;
+                    return Some((chunk.node, chunk.offset + (unit * UNIT_BYTES) as u64));
                 }
             }
         }
@@ -213,14 +193,14 @@ impl<'s> MarkBitmap<'s> {
 
     /// Calls `visit` with the use, the memory node, the offset and the bytes of each ready run.
     pub fn for_each_ready(&self, visit: &mut dyn FnMut(u8, NodeId, u64, u64)) {
-        let words = self.words_per_collected_chunk().max(1);
-        for (collected_chunk, marks) in self.collected_chunks.iter().zip(self.marks.chunks(words)) {
+        let words = self.words_per_chunk().max(1);
+        for (chunk, marks) in self.chunks.iter().zip(self.marks.chunks(words)) {
             let mut at = 0;
-            while collected_chunk.standing == Standing::Open
-                && let Some((from, to)) = gap(marks, at, collected_chunk.units)
+            while chunk.state == ChunkState::Open
+                && let Some((from, to)) = gap(marks, at, chunk.units)
             {
-                let offset = collected_chunk.offset + (from * UNIT_BYTES) as u64;
-                visit(collected_chunk.what, collected_chunk.node, offset, ((to - from) * UNIT_BYTES) as u64);
+                let offset = chunk.offset + (from * UNIT_BYTES) as u64;
+                visit(chunk.what, chunk.node, offset, ((to - from) * UNIT_BYTES) as u64);
                 at = to;
             }
         }
@@ -230,7 +210,7 @@ impl<'s> MarkBitmap<'s> {
 impl CollectedChunk {
     /// Whether there is nothing to find in it.
     fn is_used_up(&self) -> bool {
-        self.standing == Standing::Empty || self.too_many <= self.least
+        self.state == ChunkState::Empty || self.too_many <= self.least
     }
 }
 
@@ -301,8 +281,8 @@ mod tests {
 
     #[test]
     fn what_was_not_reached_is_carved_once() {
-        let (mut collected_chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(4096)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
+        let (mut chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(4096)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut chunks, &mut marks);
         assert!(mark_bitmap.survey(name(0), (NODE, 8192, 4096), 7, 16));
         mark_bitmap.begin();
         mark_bitmap.reach(NODE, 8192, 48);
@@ -330,8 +310,8 @@ mod tests {
 
     #[test]
     fn places_of_one_size_keep_their_distance() {
-        let (mut collected_chunks, mut marks) = ([CollectedChunk::default()], vec![0; words_for(1040)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
+        let (mut chunks, mut marks) = ([CollectedChunk::default()], vec![0; words_for(1040)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut chunks, &mut marks);
         assert!(mark_bitmap.survey(name(0), (NODE, 4096, 1040), 0, 48));
         mark_bitmap.begin();
         mark_bitmap.reach(NODE, 4096 + 48, 48);
@@ -348,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_walk_that_begins_again_forgets_and_closed_chunks_are_given_up() {
-        let (mut collected_chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(1024)]);
-        let mut mark_bitmap = MarkBitmap::new(&mut collected_chunks, &mut marks);
+        let (mut chunks, mut marks) = ([CollectedChunk::default(); 2], vec![0; 2 * words_for(1024)]);
+        let mut mark_bitmap = MarkBitmap::new(&mut chunks, &mut marks);
         assert!(
             mark_bitmap.survey(name(0), (NODE, 0, 1024), 0, 16)
                 && mark_bitmap.survey(name(1), (NODE, 1024, 1024), 0, 16)

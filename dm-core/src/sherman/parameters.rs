@@ -6,7 +6,7 @@ use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::ScratchPlan;
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
@@ -161,38 +161,13 @@ impl Parameters {
 }
 
 impl KindParameters for Parameters {
-    type Error = ParameterError;
-
     const KIND: IndexKind = IndexKind::Sherman;
-    const VERSION: u16 = Self::VERSION;
     const LOCKS_IN_LEAVES: bool = false;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    kind_parameters_of_inherent_ones!();
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn check(&self) -> Result<(), ParameterError> {
-        self.check()
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        self.encode()
-    }
-
-    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        Self::decode(version, block)
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
     }
 
     fn leaf_span(&self) -> usize {
@@ -215,10 +190,6 @@ impl KindParameters for Parameters {
 
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().bytes, self.inner().bytes)
-    }
-
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
     }
 
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,7 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{CHAIN_NODES_MAX, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -163,38 +163,13 @@ impl Parameters {
 }
 
 impl KindParameters for Parameters {
-    type Error = ParameterError;
-
     const KIND: IndexKind = IndexKind::Smart;
-    const VERSION: u16 = Self::VERSION;
     const LOCKS_IN_LEAVES: bool = true;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    kind_parameters_of_inherent_ones!();
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes }
-    }
-
-    fn check(&self) -> Result<(), ParameterError> {
-        self.check()
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        self.encode()
-    }
-
-    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        Self::decode(version, block)
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
     }
 
     fn leaf_span(&self) -> usize {
@@ -220,10 +195,6 @@ impl KindParameters for Parameters {
 
     fn redo_bytes(&self) -> usize {
         self.leaf().write_bytes()
-    }
-
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
     }
 
     fn write_choices(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {

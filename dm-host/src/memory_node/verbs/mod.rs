@@ -124,7 +124,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     };
     let counters = Arc::new(Counters::default());
     counters.region_bytes.store(size, Ordering::Relaxed);
-    let secured = if secret.is_some() { "secret" } else { "INSECURE: whoever can connect is let in" };
+    let secured = if secret.is_some() { "secret" } else { "INSECURE: every client that can connect is let in" };
     let server = Server::new(welcome, secret, &device, mtu, &counters)?;
     let listener = TcpListener::bind(chosen.address).map_err(|source| VerbsError::Call {
         doing: "listen at",

@@ -105,7 +105,7 @@ const fn name(state: LeafState) -> &'static str {
     match state {
         LeafState::Valid => "there",
         LeafState::Deleted => "deleted",
-        LeafState::Finalized => "buried",
+        LeafState::Finalized => "finalized",
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) const SMART_LEAF: Structure = Structure {
         vec![
             sample("a record", LeafState::Valid),
             sample("the same, deleted", LeafState::Deleted),
-            sample("the same, and its leaf buried", LeafState::Finalized),
+            sample("the same, and its leaf finalized", LeafState::Finalized),
         ]
     },
     decode: |bytes| {

@@ -175,7 +175,7 @@ fn an_index_that_lost_its_root_is_not_empty() {
             let small = Small { memory, node, heap };
             let error = small.dump(true).expect_err("there are records").to_string();
             assert!(error.contains("root word is 0") && error.contains("bulk load"), "{error}");
-            small.dump(false).expect("whoever opens it may do so");
+            small.dump(false).expect("it is open to all");
         } else {
             for walks in [false, true] {
                 let error = small.dump(walks).expect_err("there is a root").to_string();

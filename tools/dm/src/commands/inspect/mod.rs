@@ -366,8 +366,8 @@ fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
     if !holders.is_empty() {
         writeln!(
             text,
-            "    (free: places never written, in chunks granted to it; retired: leaves it took out of the tree, on its shelves or \
-             waiting for epochs: both for it to use, or for whoever adopts them when it is gone)"
+            "    (free: places never written, in chunks granted to it; retired: leaves it took out of the tree, on its free lists \
+             or waiting for epochs: both for it to use, or to be collected when it has departed)"
         )?;
     }
     Ok(())
@@ -390,7 +390,7 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "  chunks for leaves: {} granted = {} live + {} deleted + {} out of the tree + {} free; {} of the deleted and those out of \
-         the tree are buried",
+         the tree are finalized",
         size(*leaf_chunks_bytes),
         size(*live_leaf_bytes),
         size(*deleted_leaf_bytes),
@@ -409,7 +409,7 @@ fn render_radix(account: &RadixAccount, text: &mut String) -> std::fmt::Result {
     blocks.render(text)?;
     writeln!(
         text,
-        "    (deleted: in the tree, for their keys or whoever needs their slots; out of the tree: waiting for epochs, ready on the \
+        "    (deleted: in the tree, for their keys or the next keys of their slots; out of the tree: waiting for epochs, ready on the \
          compute node that took them out, or waiting to be collected if that is gone; free: never written)"
     )
 }
