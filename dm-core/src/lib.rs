@@ -77,4 +77,5 @@ pub mod sherman;
 pub mod smart;
 #[cfg(test)]
 mod tests;
+pub mod toy;
 pub mod verbs;
