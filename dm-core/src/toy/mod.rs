@@ -31,6 +31,19 @@
 //! The rest is shared: how an operation runs (`index::runner`), locks (`locks::protocol`), takeover and sweep
 //! ([`crate::recovery`]), the grant of the chunk ([`crate::memory::chunks`]).
 //!
+//! # What a kind needs
+//!
+//! | crate | its own file | what is said there |
+//! |---|---|---|
+//! | dm-core | this room, and the parameters in [`parameters`] | how it works; sizes and limits |
+//! | dm-host | `kinds/toy.rs` | what it borrows on a compute node |
+//! | dm-sim | `verify/toy.rs` | what a seed decides, and what it looks like from outside |
+//! | dm | `kinds/toy.rs` | its options |
+//! | dm-tests | `subject/toy.rs` | which switches it has, and what has to happen to it in the suite |
+//!
+//! Besides a line for each of these modules, a number in [`IndexKind`](crate::remote::catalog::IndexKind), and a line in
+//! [`for_each_kind`](crate::for_each_kind). A kind for use has that line in [`crate::registry`], and no features.
+//!
 //! # Why it is right
 //!
 //! **A writer** holds the lock. It READs root word and array, WRITEs the changed records to the other array, and then
