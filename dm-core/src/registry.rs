@@ -3,8 +3,8 @@
 //! A kind is a module of this crate, a number in the catalog ([`IndexKind`]), and one line in
 //! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make
 //! their enums and their dispatch from this list. To have a kind in some builds only, put a second definition of the
-//! macro's end behind a feature of this crate: the list is then the same in all crates of a build. The other crates have
-//! a feature of that name, too; without it their files for the kind are empty.
+//! macro's end behind a feature of this crate: the list is then the same in all crates of a build. The other crates
+//! have a feature of that name, too; without it their files for the kind are empty.
 
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};

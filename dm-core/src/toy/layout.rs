@@ -7,8 +7,8 @@
 //! └───────────────────────────────┴────────────────┴─────────────────┘
 //! ```
 //!
-//! The chunk begins with two arrays, each of `capacity` places for records and as long as its lines. A record is its key
-//! and its value. Records ascend by key. Version v is in array v mod 2.
+//! The chunk begins with two arrays, each of `capacity` places for records and as long as its lines. A record is its
+//! key and its value. Records ascend by key. Version v is in array v mod 2.
 
 use crate::layout::record::{cut, mask};
 use core::cmp::Ordering;

@@ -41,8 +41,8 @@
 //! | dm | `kinds/toy.rs` | its options |
 //! | dm-tests | `subject/toy.rs` | which switches it has, and what has to happen to it in the suite |
 //!
-//! Besides a line for each of these modules, a number in [`IndexKind`](crate::remote::catalog::IndexKind), and a line in
-//! [`for_each_kind`](crate::for_each_kind). A kind for use has that line in [`crate::registry`], and no features.
+//! Besides a line for each of these modules, a number in [`IndexKind`](crate::remote::catalog::IndexKind), and a line
+//! in [`for_each_kind`](crate::for_each_kind). A kind for use has that line in [`crate::registry`], and no features.
 //!
 //! # Why it is right
 //!
@@ -148,7 +148,7 @@ pub struct Parts<'s> {
     pub number: IndexNumber,
     /// This compute node.
     pub owner: Member,
-    /// Numbers of this compute node's requests for chunks. The first one is for the index, all others for items over it.
+    /// Numbers of this compute node's requests for chunks. The first is for the index, all others for items over it.
     pub requests: &'s RequestIds,
     /// Memory nodes of the pool, by logical number; at least one, with [`CHUNKS_MAX`] chunks at most.
     pub geometry: &'s [NodeGeometry],

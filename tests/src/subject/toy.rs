@@ -12,8 +12,8 @@ use dm_host::kinds::IndexParameters;
 /// The subject.
 pub const SUBJECT: ToySubject = ToySubject;
 
-/// The toy. For each entry that a leaf of others has, its array has room for 256 records of two words, or for 170 of any
-/// others; in all, at most half a megabyte. So the smallest pools of the suite have a second chunk beside it.
+/// The toy. For each entry that a leaf of others has, its array has room for 256 records of two words, or for 170 of
+/// any others; in all, at most half a megabyte. So the smallest pools of the suite have a second chunk beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct ToySubject;
 

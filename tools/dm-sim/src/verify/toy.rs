@@ -50,8 +50,8 @@ impl TreeKind for Toy {
         vec![("chunks", dm_core::memory::chunks::MARKS), ("toy", dm_core::toy::MARKS)]
     }
 
-    /// Its chunk is granted under its lock: nobody competes for one. Nothing is replayed, since nothing is torn, and nothing is
-    /// merged. Repairers have next to nothing to do in which they could die.
+    /// Its chunk is granted under its lock: nobody competes for one. Nothing is replayed, since nothing is torn, and
+    /// nothing is merged. Repairers have next to nothing to do in which they could die.
     fn rare_marks() -> &'static [Mark] {
         &[Mark::ChunkRaceLost, Mark::RedoReplayed, Mark::RepairerDied, Mark::MergeUndone, Mark::SelfFenced]
     }
