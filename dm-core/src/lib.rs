@@ -36,6 +36,7 @@
 //! | [`sherman`] | a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
+//! | `toy` | a sorted array under one lock, which shows what a kind needs; only in builds with the feature `toy` |
 //! | [`items`] | keys and values of any length over an index of fixed sizes |
 //!
 //! # Driving an operation
@@ -77,4 +78,5 @@ pub mod sherman;
 pub mod smart;
 #[cfg(test)]
 mod tests;
+pub mod toy;
 pub mod verbs;

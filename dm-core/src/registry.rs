@@ -3,7 +3,8 @@
 //! A kind is a module of this crate, a number in the catalog ([`IndexKind`]), and one line in
 //! [`for_each_kind`](crate::for_each_kind). The other crates have one file for each kind, named after it, and make
 //! their enums and their dispatch from this list. To have a kind in some builds only, put a second definition of the
-//! macro behind a feature of this crate: the list is then the same in all crates of a build.
+//! macro's end behind a feature of this crate: the list is then the same in all crates of a build. The other crates
+//! have a feature of that name, too; without it their files for the kind are empty.
 
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
@@ -15,11 +16,22 @@ use core::fmt;
 #[macro_export]
 macro_rules! for_each_kind {
     ([$($make:tt)*] $($argument:tt)*) => {
-        $($make)*! { [
+        $crate::kinds_of_this_build! { [$($make)*] [
             Sherman sherman,
             Chime chime,
             Smart smart
         ] $($argument)* }
+    };
+}
+
+/// The end of [`for_each_kind`](crate::for_each_kind): passes on the kinds that every build has, and behind them those
+/// that only this one has. Here there are none; the kind that is behind a feature has the other definition.
+#[cfg(not(feature = "toy"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! kinds_of_this_build {
+    ([$($make:tt)*] [$($kinds:tt)*] $($argument:tt)*) => {
+        $($make)*! { [$($kinds)*] $($argument)* }
     };
 }
 

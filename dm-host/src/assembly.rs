@@ -174,6 +174,47 @@ pub enum AssemblyError {
     Impossible(&'static str),
 }
 
+/// What an index of any kind asks of the place where it is opened, in bytes.
+pub(crate) struct Needs {
+    /// The largest node: it has to fit a chunk.
+    pub(crate) node_bytes: usize,
+    /// The largest redo record.
+    pub(crate) redo_bytes: usize,
+    /// Scratch of one lane.
+    pub(crate) lane_bytes: usize,
+}
+
+impl Needs {
+    /// Checks that an index can be put together at `place`.
+    pub(crate) fn check(&self, place: &Place<'_>, spending: &Spending) -> Result<(), AssemblyError> {
+        let Self { node_bytes, redo_bytes, lane_bytes } = *self;
+        if place.geometry.is_empty() {
+            return Err(AssemblyError::Impossible("a pool without memory nodes"));
+        }
+        if spending.lanes >= usize::from(u16::MAX) {
+            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
+        }
+        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
+        if node_bytes as u64 > chunk_bytes {
+            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
+        }
+        if let Some(recovery) = place.recovery {
+            recovery.check(redo_bytes, spending.lanes, place.geometry.len())?;
+        }
+        if spending.lanes as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
+            let budget_bytes = spending.scratch_bytes_max;
+            return Err(AssemblyError::Scratch { lanes: spending.lanes, lane_bytes, budget_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Entries for the locks of every memory node's table, and how many that is for one memory node.
+pub(crate) fn table_entries(place: &Place<'_>) -> (Vec<Entry>, u32) {
+    let locks_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
+    (lock_entries(place.geometry.len() * locks_per_node as usize), locks_per_node)
+}
+
 fn names(missing: Assumptions) -> String {
     missing.names().collect::<Vec<_>>().join(", ")
 }

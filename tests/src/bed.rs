@@ -69,7 +69,8 @@ impl Setup {
 
     /// Chunk size for `subject`, in bytes.
     pub fn chunk_bytes(&self, subject: &dyn Subject) -> u64 {
-        (subject.node_bytes_max(&self.shape) * self.chunk_nodes).next_multiple_of(4096) as u64
+        let bytes = subject.node_bytes_max(&self.shape) * self.chunk_nodes;
+        bytes.max(subject.chunk_bytes_min(&self.shape)).next_multiple_of(4096) as u64
     }
 
     /// Settings of a simulated fabric for this setup.

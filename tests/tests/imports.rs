@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["compute"],
     &["index"],
     &["btree", "radix"],
-    &["sherman", "chime", "smart"],
+    &["sherman", "chime", "smart", "toy"],
     &["items"],
 ];
 

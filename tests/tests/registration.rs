@@ -9,7 +9,8 @@
 //!   the layouts, which are described beside each other, the bare loop that `dm bench` compares an index with, and the
 //!   account of a radix tree's memory.
 //!
-//! The first kind of the list has some lines more: programs that need any index take that one.
+//! The first kind of the list has some lines more: programs that need any index take that one. A kind that is behind a
+//! feature is counted in builds that have the feature; its files are empty in all others.
 
 use dm_core::registry::KINDS;
 use std::fs;

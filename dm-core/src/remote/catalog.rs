@@ -82,23 +82,23 @@ impl IndexNumber {
 }
 
 macro_rules! index_kinds {
-    ($($(#[doc = $doc:literal])* $Kind:ident = $number:literal $name:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $Kind:ident = $number:literal $name:literal,)*) => {
         /// The kind of an index.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u16)]
         pub enum IndexKind {
-            $($(#[doc = $doc])* $Kind = $number,)*
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? $Kind = $number,)*
         }
 
         impl IndexKind {
             /// Every kind that has a number, in numeric order. A program may have no index of some kinds: see
             /// [`KINDS`](crate::registry::KINDS).
-            pub const ALL: &'static [Self] = &[$(Self::$Kind),*];
+            pub const ALL: &'static [Self] = &[$($(#[cfg($cfg)])? Self::$Kind),*];
 
             /// The kind of that number.
             pub const fn from_number(number: u16) -> Option<Self> {
                 match number {
-                    $($number => Some(Self::$Kind),)*
+                    $($(#[cfg($cfg)])? $number => Some(Self::$Kind),)*
                     _ => None,
                 }
             }
@@ -106,7 +106,7 @@ macro_rules! index_kinds {
             /// Lower-case name.
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$Kind => $name,)*
+                    $($(#[cfg($cfg)])? Self::$Kind => $name,)*
                 }
             }
         }
@@ -124,6 +124,8 @@ index_kinds! {
     Dolphin = 4 "dolphin",
     /// DEX (VLDB 2024).
     Dex = 5 "dex",
+    /// The one that shows what a kind needs, and is not for use.
+    #[cfg(feature = "toy")] Toy = 255 "toy",
 }
 
 /// State of an entry.

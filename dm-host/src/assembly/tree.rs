@@ -1,6 +1,6 @@
 //! What B+-trees have in common: inner nodes, the tables of their locks, and the memory for both.
 
-use super::{AssemblyError, Place, Spending, huge_zeroes, lock_entries};
+use super::{AssemblyError, Needs, Place, Spending, huge_zeroes, table_entries};
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::inner::InnerShape;
 use dm_core::btree::{Tree, TreeScratch};
@@ -73,36 +73,16 @@ pub(crate) struct TreeRoom<'a> {
 impl TreeStorage {
     /// Checks that a tree of these sizes can be put together at `place` and allocates what it needs there.
     pub(crate) fn new(place: &Place<'_>, sizes: &Sizes, spending: &Spending) -> Result<Self, AssemblyError> {
-        if place.geometry.is_empty() {
-            return Err(AssemblyError::Impossible("a pool without memory nodes"));
-        }
-        if spending.lanes >= usize::from(u16::MAX) {
-            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
-        }
         let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
-        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
-        if node_bytes as u64 > chunk_bytes {
-            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
-        }
-        if let Some(recovery) = place.recovery {
-            recovery.check(node_bytes, spending.lanes, place.geometry.len())?;
-        }
-        if spending.lanes as u64 * sizes.lane_bytes as u64 > spending.scratch_bytes_max {
-            return Err(AssemblyError::Scratch {
-                lanes: spending.lanes,
-                lane_bytes: sizes.lane_bytes,
-                budget_bytes: spending.scratch_bytes_max,
-            });
-        }
-
-        let locks_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
+        Needs { node_bytes, redo_bytes: node_bytes, lane_bytes: sizes.lane_bytes }.check(place, spending)?;
+        let (entries, locks_per_node) = table_entries(place);
         let slab_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes, so that few keys meet in one by chance.
         let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
-            entries: lock_entries(place.geometry.len() * locks_per_node as usize),
+            entries,
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             returned: vec![FreeNode::default(); slab_count * spending.returned_nodes],
             waiting: vec![WaitingNode::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],

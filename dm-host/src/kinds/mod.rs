@@ -8,6 +8,7 @@ pub mod parameters;
 pub mod root;
 mod sherman;
 mod smart;
+mod toy;
 
 use crate::assembly::{AssemblyError, Place, Spending, with_items};
 use dm_core::index::Index;

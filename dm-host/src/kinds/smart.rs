@@ -1,7 +1,7 @@
 //! SMART indexes.
 
 use super::{Evidence, Kind};
-use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, huge_zeroes, lock_entries};
+use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Needs, Place, Spending, granted, huge_zeroes, lock_entries};
 use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
@@ -92,9 +92,6 @@ impl Storage {
     /// Checks that the index can be put together at `place` and allocates what it needs there.
     fn new(place: &Place<'_>, parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
         parameters.check()?;
-        if place.geometry.is_empty() {
-            return Err(AssemblyError::Impossible("a pool without memory nodes"));
-        }
         if place.geometry.len() > MEMORY_NODES_MAX {
             return Err(AssemblyError::Impossible("a pool of more than 256 memory nodes: slots cannot name them"));
         }
@@ -102,25 +99,13 @@ impl Storage {
             let what = "a memory node of more than 64 GiB: local queues could not tell leaves apart";
             return Err(AssemblyError::Impossible(what));
         }
-        if spending.lanes >= usize::from(u16::MAX) {
-            return Err(AssemblyError::Impossible("more than 65,534 lanes on one compute node"));
-        }
-        let node_bytes = NODE_BYTES_MAX.max(parameters.leaf().place_bytes);
-        let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
-        if node_bytes as u64 > chunk_bytes {
-            return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
-        }
-        if let Some(recovery) = place.recovery {
-            recovery.check(parameters.leaf().write_bytes(), spending.lanes, place.geometry.len())?;
-        }
         let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
-        if spending.lanes as u64 * plan.total_bytes as u64 > spending.scratch_bytes_max {
-            return Err(AssemblyError::Scratch {
-                lanes: spending.lanes,
-                lane_bytes: plan.total_bytes,
-                budget_bytes: spending.scratch_bytes_max,
-            });
-        }
+        let needs = Needs {
+            node_bytes: NODE_BYTES_MAX.max(parameters.leaf().place_bytes),
+            redo_bytes: parameters.leaf().write_bytes(),
+            lane_bytes: plan.total_bytes,
+        };
+        needs.check(place, spending)?;
         let nodes = place.geometry.len();
         let chunk_bytes_max = place.geometry.iter().map(|node| node.chunk_bytes).max().unwrap_or(0);
         let collected_chunks = if place.epochs.is_some() { spending.collected_chunks } else { 0 };

@@ -60,6 +60,10 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
         self.0.node_bytes_max(&Self::below(shape)).max(block)
     }
 
+    fn chunk_bytes_min(&self, shape: &Shape) -> usize {
+        self.0.chunk_bytes_min(&Self::below(shape))
+    }
+
     fn open(
         &self,
         place: &Place<'_>,

@@ -4,6 +4,7 @@ pub mod chime;
 pub mod items;
 pub mod sherman;
 pub mod smart;
+pub mod toy;
 
 use crate::fabric::AnyFabric;
 use dm_core::btree::Options;
@@ -114,6 +115,12 @@ pub trait Subject: Sync {
     fn node_bytes_max(&self, shape: &Shape) -> usize {
         let (leaf, inner) = self.parameters(shape).node_bytes();
         leaf.max(inner)
+    }
+
+    /// Chunks are made at least this large, in bytes, however few of its nodes a test wants in one.
+    fn chunk_bytes_min(&self, shape: &Shape) -> usize {
+        let _ = shape;
+        0
     }
 
     /// Puts it together at `place` and passes it to `run`, once.

@@ -49,6 +49,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod tolerance;
+mod toy;
 mod tree;
 mod walk;
 

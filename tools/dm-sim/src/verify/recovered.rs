@@ -73,10 +73,13 @@ impl<K: TreeKind> Subject for Recovered<K> {
             // Free lists have room for the orphans, so that no place is lost.
             case.spending.returned_nodes = FREE_LIST_HOLDS_ALL;
         }
-        // As large as the compute node with the most lanes needs.
+        // As large as the compute node with the most lanes needs for its redo area, and no smaller than a node, whose
+        // WRITEs may need no redo record.
         let slot_bytes = (HEADER_BYTES + case.plot().redo_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
-        case.chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).next_multiple_of(4096) as u64;
+        let (leaf_bytes, inner_bytes) = case.parameters.node_bytes();
+        let chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).max(leaf_bytes).max(inner_bytes);
+        case.chunk_bytes = chunk_bytes.next_multiple_of(4096) as u64;
         case
     }
 

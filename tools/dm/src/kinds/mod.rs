@@ -3,6 +3,7 @@
 mod chime;
 mod sherman;
 mod smart;
+mod toy;
 
 use crate::failure::Failure;
 use clap::ValueEnum;

@@ -1,0 +1,280 @@
+//! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
+
+use super::layout::{ArrayShape, RECORDS_MAX};
+use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
+use crate::layout::record::{Le16, Le32, record};
+use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
+use crate::operation::ScratchPlan;
+use crate::registry::KindParameters;
+use crate::remote::SCRATCH_BYTES;
+use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
+use core::fmt;
+use core::ops::Range;
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+record! {
+    /// The parameter block of a toy index as the catalog stores it.
+    pub struct ParameterBlock {
+        key_bytes: Le16 = "key slot, 8..=64",
+        capacity: Le16 = "records, 1..=16383",
+        value_bytes: Le32 = "inline value, 8..=1024",
+        flags: Le32 = "options that change what is stored; none yet",
+        reserved_12: [u8; 52] = "zero",
+    }
+}
+const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// Values are at most this long, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024;
+/// And at least this long.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// What is fixed when an index is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Bytes of every key, 8..=64.
+    pub key_bytes: usize,
+    /// Bytes of every value, 8..=1024.
+    pub value_bytes: usize,
+    /// Most records, 1..=16383.
+    pub capacity: usize,
+}
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// See [`Parameters::key_bytes`].
+    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
+    KeyBytes(usize),
+    /// See [`Parameters::value_bytes`].
+    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
+    ValueBytes(usize),
+    /// See [`Parameters::capacity`].
+    #[error("capacity {0}: the index takes 1 to {RECORDS_MAX} records")]
+    Capacity(usize),
+    /// The catalog's block was written by another version of this index.
+    #[error("parameter block of version {found}; this program reads version {supported}")]
+    Version {
+        /// That of the block.
+        found: u16,
+        /// What this code reads.
+        supported: u16,
+    },
+    /// The catalog's block has options or bytes this code does not know.
+    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
+    Unknown {
+        /// The options.
+        flags: u32,
+    },
+}
+
+impl Parameters {
+    /// Records of an index whose creator does not say how many.
+    pub const CAPACITY: usize = 1024;
+
+    /// Keys and values of these sizes.
+    pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self { key_bytes, value_bytes, capacity: Self::CAPACITY }
+    }
+
+    /// Checks every limit.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
+            return Err(ParameterError::KeyBytes(self.key_bytes));
+        }
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
+            return Err(ParameterError::ValueBytes(self.value_bytes));
+        }
+        if !(1..=RECORDS_MAX).contains(&self.capacity) {
+            return Err(ParameterError::Capacity(self.capacity));
+        }
+        Ok(())
+    }
+
+    /// Version of the catalog's block.
+    pub const VERSION: u16 = 1;
+
+    /// The block for a catalog entry.
+    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.capacity = (self.capacity as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        let mut bytes = [0; PARAMETER_BYTES];
+        bytes.copy_from_slice(block.as_bytes());
+        bytes
+    }
+
+    /// Reads and checks the block of a catalog entry.
+    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        if version != Self::VERSION {
+            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
+        }
+        let block: ParameterBlock = zerocopy::transmute!(*bytes);
+        let flags = block.flags.get();
+        if flags != 0 || block.reserved_12.iter().any(|&byte| byte != 0) {
+            return Err(ParameterError::Unknown { flags });
+        }
+        let parameters = Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            capacity: block.capacity.get().into(),
+        };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// Shape of the arrays.
+    pub const fn array(&self) -> ArrayShape {
+        ArrayShape { key_bytes: self.key_bytes, value_bytes: self.value_bytes, capacity: self.capacity }
+    }
+
+    /// Bytes of the largest redo record that a lane can repeat. The index makes none; this is for those of other
+    /// indexes, whose locks lie in the same tables: a node of theirs.
+    pub const REDO_BYTES: usize = 1024;
+
+    /// Scratch of a lane: `page_records` records that a scan returns at most.
+    pub fn plan(&self, page_records: usize) -> (ScratchPlan, Scratch) {
+        let array = self.array();
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(64);
+            start..start + bytes
+        };
+        let [key, key_high] = [(); 2].map(|()| take(self.key_bytes));
+        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
+        let small = take(SCRATCH_BYTES).start;
+        let recovery = take(LOOK_BYTES + HEADER_BYTES + Self::REDO_BYTES);
+        let page = take(page_records * array.record_bytes());
+        let [image, load] = [(); 2].map(|()| take(array.bytes()));
+        let plan = ScratchPlan {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            key,
+            key_high,
+            value,
+            expected,
+            output,
+            page,
+            lengths: 0..0,
+            total_bytes: end,
+        };
+        (plan, Scratch { small, recovery, image, load })
+    }
+}
+
+impl KindParameters for Parameters {
+    type Error = ParameterError;
+
+    const KIND: IndexKind = IndexKind::Toy;
+    const VERSION: u16 = Self::VERSION;
+    const LOCKS_IN_LEAVES: bool = false;
+
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
+
+    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
+        Self { key_bytes, value_bytes, ..self }
+    }
+
+    fn check(&self) -> Result<(), ParameterError> {
+        self.check()
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        self.encode()
+    }
+
+    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        Self::decode(version, block)
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// The array is its only leaf.
+    fn leaf_span(&self) -> usize {
+        self.capacity
+    }
+
+    fn set_leaf_span(&mut self, span: usize) -> bool {
+        self.capacity = span;
+        true
+    }
+
+    /// The root word leads to one leaf.
+    fn inner_span(&self) -> usize {
+        1
+    }
+
+    fn set_inner_span(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn node_bytes(&self) -> (usize, usize) {
+        (self.array().place_bytes(), 0)
+    }
+
+    fn redo_bytes(&self) -> usize {
+        Self::REDO_BYTES
+    }
+
+    fn plan(&self, page_records: usize, _: usize) -> ScratchPlan {
+        self.plan(page_records).0
+    }
+
+    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", at most {} records", self.capacity)
+    }
+}
+
+/// Scratch ranges of a lane, besides the operation's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// 512 bytes for the root word, lock words and parts of tables.
+    pub small: usize,
+    /// What recovery READs, and a redo record.
+    pub recovery: Range<usize>,
+    /// The array that was READ. Everything above lies before it.
+    pub image: Range<usize>,
+    /// The records of a bulk load.
+    pub load: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let parameters = Parameters::with_sizes(32, 1024);
+        assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
+        let mut other = parameters.encode();
+        other[20] = 1;
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+        assert_eq!(
+            Parameters::decode(2, &parameters.encode()),
+            Err(ParameterError::Version { found: 2, supported: 1 })
+        );
+    }
+
+    #[test]
+    fn limits_are_said() {
+        let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
+        assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
+        assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
+        let none = Parameters { capacity: 0, ..Parameters::with_sizes(8, 8) };
+        assert_eq!(say(none), "capacity 0: the index takes 1 to 16383 records");
+    }
+}
