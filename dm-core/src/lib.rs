@@ -38,6 +38,7 @@
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
 //! | `toy` | a sorted array under one lock, which shows what a kind needs; only in builds with the feature `toy` |
 //! | [`items`] | keys and values of any length over an index of fixed sizes |
+//! | [`rooms`] | what the rooms declare, put together: marks and mutants |
 //!
 //! # Driving an operation
 //!
@@ -74,6 +75,7 @@ pub mod radix;
 pub mod recovery;
 pub mod registry;
 pub mod remote;
+pub mod rooms;
 pub mod sherman;
 pub mod smart;
 #[cfg(test)]

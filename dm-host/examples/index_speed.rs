@@ -389,7 +389,7 @@ fn drive<I: Index + Sync>(
             }
             drop(mates);
             let mut marks = Vec::new();
-            for mark in dm_core::marks::Mark::ALL {
+            for mark in dm_core::rooms::MARKS {
                 let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
                 if count > 0 {
                     marks.push(format!("{} {count}", mark.name()));

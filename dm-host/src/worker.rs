@@ -92,15 +92,15 @@ pub trait Work {
 /// Marks of a step that was repeated, or took a longer way than it should: what reports call *retries*. Waiting in a
 /// local queue is not one.
 pub const RETRIES: [Mark; 9] = [
-    Mark::TornRead,
-    Mark::GuardRefusal,
-    Mark::StaleCache,
-    Mark::MoveRight,
-    Mark::Forwarded,
-    Mark::LockLost,
-    Mark::RootRaceLost,
-    Mark::ChunkRaceLost,
-    Mark::Restart,
+    Mark::TORN_READ,
+    Mark::GUARD_REFUSAL,
+    Mark::STALE_CACHE,
+    Mark::MOVE_RIGHT,
+    Mark::FORWARDED,
+    Mark::LOCK_LOST,
+    Mark::ROOT_RACE_LOST,
+    Mark::CHUNK_RACE_LOST,
+    Mark::RESTART,
 ];
 
 /// Retries of a lane. Marks are rare, so their sum is made only when there are new ones.
@@ -469,7 +469,7 @@ where
         let (operation, cost) = (slot.operation, slot.cost);
         let retries = slot.retries.catch_up(lane);
         let refused = retries > 0 && {
-            let refusals = lane.marked(Mark::GuardRefusal);
+            let refusals = lane.marked(Mark::GUARD_REFUSAL);
             std::mem::replace(&mut slot.refusals, refusals) != refusals
         };
         self.window.end(refused);

@@ -351,11 +351,11 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
             }
         };
         let began = Instant::now();
-        while began.elapsed() < 2 * LEASE || lane.marked(Mark::LimboLeft) == 0 {
+        while began.elapsed() < 2 * LEASE || lane.marked(Mark::LIMBO_LEFT) == 0 {
             assert!(began.elapsed() < PATIENCE, "nothing has waited for long enough");
             round(&mut call);
         }
-        assert!(lane.marked(Mark::LimboEntered) > 0);
+        assert!(lane.marked(Mark::LIMBO_ENTERED) > 0);
         assert_eq!(state_of(&pool, row), RowState::Live, "who says that it lives is waited for");
         partner.stop();
         // An earlier shortage of nodes is forgotten here.
@@ -363,17 +363,17 @@ fn a_stopped_process_that_memory_waits_for_is_fenced_when_nodes_run_short() {
         std::thread::sleep(3 * LEASE);
         call(OperationKind::Get, 0);
         assert_eq!(state_of(&pool, row), RowState::Live, "silent, and nobody is short of anything");
-        assert_eq!(lane.marked(Mark::RowFenced), 0);
+        assert_eq!(lane.marked(Mark::ROW_FENCED), 0);
         let began = Instant::now();
         while state_of(&pool, row) != RowState::Dead {
             assert!(began.elapsed() < PATIENCE, "nobody ends it");
             round(&mut call);
         }
         assert_eq!(partner.ended_by(), Some(Signal::KILL.as_raw()));
-        assert_eq!((lane.marked(Mark::RowFenced), lane.marked(Mark::Takeover)), (1, 0));
+        assert_eq!((lane.marked(Mark::ROW_FENCED), lane.marked(Mark::TAKEOVER)), (1, 0));
         // The places in its limbo list become free.
-        let (began, over) = (Instant::now(), lane.marked(Mark::LimboLeft));
-        while lane.marked(Mark::LimboLeft) == over {
+        let (began, over) = (Instant::now(), lane.marked(Mark::LIMBO_LEFT));
+        while lane.marked(Mark::LIMBO_LEFT) == over {
             assert!(began.elapsed() < PATIENCE, "its places are still waiting");
             round(&mut call);
         }

@@ -162,7 +162,7 @@ fn random_load(setup: &Setup) -> (Sum, Sum, u32) {
                 plain.add(&run);
             }
         }
-        rearranged = client.lanes[0].marked(Mark::Rearranged);
+        rearranged = client.lanes[0].marked(Mark::REARRANGED);
     });
     (all, plain, rearranged)
 }

@@ -175,7 +175,7 @@ fn round_trips_are_those_of_the_index_below_and_one_more_per_block() {
         );
         lines.note("get, two layers down, both links known", 1, &run(client, Get, &long[..140], b"", b""));
         lines.note("delete, two layers down", 4, &run(client, Delete, &long[..140], b"", b""));
-        assert_eq!(client.lanes[0].marked(Mark::LayerMade), 2);
+        assert_eq!(client.lanes[0].marked(Mark::LAYER_MADE), 2);
     });
     goldens::check("verbs/items.txt", &lines.0);
 }

@@ -166,12 +166,12 @@ fn a_walk_tells_every_place_that_is_in_use_and_no_other() {
                 }
             }
             let (places, submits) = scene.walk(&mut |_| {});
-            assert!(submits > 300 && scene.lanes[0].marked(Mark::LayerMade) > 50, "{submits} submits");
-            let chunks: u64 = scene.lanes.iter().map(|lane| u64::from(lane.marked(Mark::ChunkGranted))).sum();
+            assert!(submits > 300 && scene.lanes[0].marked(Mark::LAYER_MADE) > 50, "{submits} submits");
+            let chunks: u64 = scene.lanes.iter().map(|lane| u64::from(lane.marked(Mark::CHUNK_GRANTED))).sum();
             let told: u64 = places.iter().map(|(.., bytes)| bytes).sum();
             // Chunks of the index below are granted, too: so many chunks' bytes more are taken, or none.
             assert_eq!(scene.in_use(chunks << 16) % (1 << 16), told % (1 << 16));
-            assert_eq!(scene.lanes[0].marked(Mark::BlockLost), 0);
+            assert_eq!(scene.lanes[0].marked(Mark::BLOCK_LOST), 0);
         }
     }
     on_all_kinds(4096, 64, &mut Quiet);
@@ -190,7 +190,7 @@ fn what_is_named_throughout_is_told_whatever_moves() {
             }
             for round in 0..8 {
                 let (before, _) = scene.walk(&mut |_| {});
-                let made = scene.lanes[0].marked(Mark::LayerMade);
+                let made = scene.lanes[0].marked(Mark::LAYER_MADE);
                 let mut changes = 0;
                 let (told, _) = scene.walk(&mut |scene| {
                     // Not as fast as the walk goes on.
@@ -217,7 +217,7 @@ fn what_is_named_throughout_is_told_whatever_moves() {
                 assert!(throughout.len() > 100, "{}", throughout.len());
                 let missed: Vec<_> = throughout.difference(&told).collect();
                 assert!(missed.is_empty(), "round {round}: {missed:x?}");
-                let made = scene.lanes[0].marked(Mark::LayerMade) - made;
+                let made = scene.lanes[0].marked(Mark::LAYER_MADE) - made;
                 assert!(made > 0, "no layer was made meanwhile");
             }
         }

@@ -511,7 +511,7 @@ fn a_table_is_granted_to_its_last_chunk_and_no_further() {
     let full = chunks::grant_any(&lane, &geometries, NodeId(1), &one_more, 0);
     assert_eq!(alone(&mut pool, &lane, None, full), Ok(None));
     assert_eq!(tally(&mut pool, 0).granted[0][ChunkKind::Leaf as usize], 150);
-    assert_eq!(lane.marked(Mark::ChunkGranted), 300);
+    assert_eq!(lane.marked(Mark::CHUNK_GRANTED), 300);
 }
 
 #[test]
@@ -729,8 +729,8 @@ proptest! {
         let offsets: std::collections::HashSet<_> = granted.iter().map(|granted| granted.offset).collect();
         prop_assert_eq!((granted.len(), offsets.len()), (granters.min(3), granters.min(3)));
         prop_assert_eq!(tally(&mut pool, 0).granted_total() as usize, granters.min(3));
-        let lost: u32 = lanes.iter().map(|lane| lane.marked(Mark::ChunkRaceLost)).sum();
-        let won: u32 = lanes.iter().map(|lane| lane.marked(Mark::ChunkGranted)).sum();
+        let lost: u32 = lanes.iter().map(|lane| lane.marked(Mark::CHUNK_RACE_LOST)).sum();
+        let won: u32 = lanes.iter().map(|lane| lane.marked(Mark::CHUNK_GRANTED)).sum();
         prop_assert!(won as usize == granters.min(3) && lost <= 12);
     }
 

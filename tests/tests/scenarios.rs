@@ -40,7 +40,7 @@ fn what_is_slow_is_not_torn() {
                 client.put(n, n as u32);
             }
             assert!((0..200).all(|n| client.get(n) == Some(n as u32)));
-            assert!(client.lanes[0].marked(Mark::LockedRead) > 100, "{}", subject.name());
+            assert!(client.lanes[0].marked(Mark::LOCKED_READ) > 100, "{}", subject.name());
             assert_eq!(client.validate().records, 200);
         });
     }
@@ -175,7 +175,7 @@ fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
             assert_eq!(first.woken, [lanes[1].id()], "{}", subject.name());
             second.post(client.fabric);
             assert_eq!(second.go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
-            assert_eq!((lanes[1].marked(Mark::HandOver), &*second.woken), (1, &[lanes[2].id()][..]));
+            assert_eq!((lanes[1].marked(Mark::HAND_OVER), &*second.woken), (1, &[lanes[2].id()][..]));
             client.arguments(1, 39, 5, 0);
             assert_eq!(update(1).go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
             third.abandon(client.fabric);
@@ -252,7 +252,7 @@ fn merge_of_handed_over_parent(subject: &dyn Subject, (first, count): (u64, u64)
         if node_of(Label::Node) != parent || node_of(Label::Sibling).is_some() || lanes[1].lock_records().len() < 3 {
             return;
         }
-        met = lanes[1].marked(Mark::HandOver) == u32::from(inserted.is_some());
+        met = lanes[1].marked(Mark::HAND_OVER) == u32::from(inserted.is_some());
         if !met || inserted.is_none() {
             return;
         }

@@ -157,7 +157,7 @@ fn a_small_pool_is_written_over_and_over_at_the_speed_of_the_epochs() {
             }
         }
         assert!(node.waited > 100, "it went round more often than turns passed by themselves: {}", node.waited);
-        assert!(node.lanes[0].marked(Mark::LimboLeft) > 10_000);
+        assert!(node.lanes[0].marked(Mark::LIMBO_LEFT) > 10_000);
         assert_eq!(node.index.space().retired_and_lost().0, 0, "all had room to wait");
         let lane = &node.lanes[0];
         let census = block_on(lane, node.fabric, node.index.validate(lane)).unwrap().result.unwrap();
@@ -181,11 +181,11 @@ fn inserts_wait_for_memory_when_the_pool_is_short_of_it_and_not_before() {
             let inserted = node.run(OperationKind::Insert, spread(n));
             assert_eq!(inserted, Ok(Outcome::Inserted), "the pool is full, and no insert has waited");
             n += 1;
-            let granted = node.lanes[0].marked(Mark::ChunkGranted);
+            let granted = node.lanes[0].marked(Mark::CHUNK_GRANTED);
             granted_when_it_waited = (node.waited > 0).then_some(granted);
         }
         let (granted, chunks) = (granted_when_it_waited.unwrap_or(0), node.chunks);
-        assert!(node.lanes[0].marked(Mark::LimboLeft) > 0, "what was replaced is used again");
+        assert!(node.lanes[0].marked(Mark::LIMBO_LEFT) > 0, "what was replaced is used again");
         assert!(granted * 3 > chunks, "an insert waited when {granted} of {chunks} chunks were granted");
         assert!(granted < chunks, "no insert waited before the last chunk was granted");
     });

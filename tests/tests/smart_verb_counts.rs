@@ -85,10 +85,10 @@ fn structure_changes() {
         lines.title("a node of four slots that fills up; keys differ in their last byte");
         let (mut plain, mut switched) = (0, 0);
         for n in (2..20u64).map(|n| n * 3) {
-            let before = client.lanes[0].marked(Mark::NodeReplaced);
+            let before = client.lanes[0].marked(Mark::NODE_REPLACED);
             let run = client.run(Insert, n, 1, 0);
             let freezes = run.count(Verb::MaskedCas, Label::Freeze) as u32;
-            if client.lanes[0].marked(Mark::NodeReplaced) > before {
+            if client.lanes[0].marked(Mark::NODE_REPLACED) > before {
                 // READ node; freeze, sixteen at a time; WRITE + WRITE + CAS.
                 lines.note("insert into a full node", 2 + freezes.div_ceil(16), &run);
                 switched += 1;
@@ -108,12 +108,12 @@ fn structure_changes() {
         lines.title("splits of what a copy knows");
         let mut seen = (false, false);
         for n in (0..400u64).map(|n| n * 65_537 * 7 + 3) {
-            let marks = [Mark::LeafSplit, Mark::HeaderSplit].map(|mark| client.lanes[0].marked(mark));
+            let marks = [Mark::LEAF_SPLIT, Mark::HEADER_SPLIT].map(|mark| client.lanes[0].marked(mark));
             let run = client.run(Insert, n, 1, 0);
             if run.count(Verb::Cas, Label::Chunk) > 0 {
                 continue;
             }
-            let now = [Mark::LeafSplit, Mark::HeaderSplit].map(|mark| client.lanes[0].marked(mark));
+            let now = [Mark::LEAF_SPLIT, Mark::HEADER_SPLIT].map(|mark| client.lanes[0].marked(mark));
             // A slot that only a copy knew is READ, and what it leads to once more.
             let confirmed = run.count(Verb::Read, Label::Slot) + run.count(Verb::Read, Label::Root) > 0;
             let trips = if confirmed { 4 } else { 2 };

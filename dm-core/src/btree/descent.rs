@@ -171,7 +171,7 @@ impl Tree<'_> {
                     self.cache.route(root, root_level, level, scratch.get(key.clone()).unwrap_or_default(), epoch)
                 });
                 if route.stale {
-                    lane.mark(Mark::StaleCache);
+                    lane.mark(Mark::STALE_CACHE);
                 }
                 cursor.address = route.address;
                 cursor.parent = route.parent.unwrap_or(Address::NULL);
@@ -211,7 +211,7 @@ impl Tree<'_> {
                         at_level -= 1;
                     }
                     Some((FenceCheck::Right(sibling), _)) => {
-                        lane.mark(Mark::MoveRight);
+                        lane.mark(Mark::MOVE_RIGHT);
                         moves += 1;
                         if moves > MOVES_MAX {
                             cached = false;
@@ -224,7 +224,7 @@ impl Tree<'_> {
                         }
                         // Only a descent to a leaf notes it: there is one range for a separator, and descents to
                         // parents happen while a noted separator is still to be linked.
-                        if cursor.fresh && (level == 0 || planted(Mutant::HelpOverwritten)) {
+                        if cursor.fresh && (level == 0 || planted(Mutant::HELP_OVERWRITTEN)) {
                             help = Some((at_level, sibling));
                             cursor.help = help;
                             port.with(|scratch| self.note_help(scratch, target.at));
@@ -234,7 +234,7 @@ impl Tree<'_> {
                         cursor.address = sibling;
                     }
                     Some((FenceCheck::Forward(_), _)) | None => {
-                        lane.mark(Mark::Restart);
+                        lane.mark(Mark::RESTART);
                         self.cache.invalidate(cursor.parent);
                         self.root.forget();
                         lane.attempt(&mut attempts, "finding a path to the key")?;

@@ -295,7 +295,7 @@ impl<'a> InnerMut<'a> {
         }
         self.set_count(stay);
         self.set_next(first);
-        if !planted(Mutant::InnerKeepsFence) {
+        if !planted(Mutant::INNER_KEEPS_FENCE) {
             node::set_right(self.image, Some(between), address);
         }
         if side == Ordering::Less {

@@ -215,7 +215,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             // ask for that one: the lane would queue behind itself.
             return;
         }
-        lane.mark(Mark::HelpedSplit);
+        lane.mark(Mark::HELPED_SPLIT);
         lane.port().with(|scratch| {
             let from = tree.scratch.help.clone();
             let to = tree.scratch.separator.start;
@@ -250,7 +250,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, &mut look, out).await? {
                 return Ok(Some(visit));
             }
-            lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+            lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
             self.router().forget_root();
             cached = false;
             lane.attempt(&mut attempts, "finding the leaf of a key")?;

@@ -88,7 +88,7 @@ impl Tree<'_> {
                 }
                 Ok(Some(Parent::Full)) => {
                     if level > 0 {
-                        lane.mark(Mark::UpperSplit);
+                        lane.mark(Mark::UPPER_SPLIT);
                     }
                     let sibling = self.split_inner(lane, held, parent, right).await?;
                     return Ok(Linked::Split(sibling));
@@ -99,7 +99,7 @@ impl Tree<'_> {
                 }
                 Ok(Some(Parent::Right(sibling))) => {
                     self.release(lane, held).await?;
-                    lane.mark(Mark::MoveRight);
+                    lane.mark(Mark::MOVE_RIGHT);
                     moves += 1;
                     if moves > MOVES_MAX {
                         return Ok(Linked::Lost);
@@ -134,8 +134,8 @@ impl Tree<'_> {
             let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
             // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
             let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
-            let known = if planted(Mutant::PivotNotMaximum) { 0 } else { known };
-            if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Mutant::LinksDead) {
+            let known = if planted(Mutant::PIVOT_NOT_MAXIMUM) { 0 } else { known };
+            if !is_live(line, right, self.index, 0, &separator[..known]) && !planted(Mutant::LINKS_DEAD) {
                 return Ok(Parent::Settled);
             }
         }
@@ -176,7 +176,7 @@ impl Tree<'_> {
             self.release(lane, held).await?;
             return Err(Interrupt::NoMemory);
         };
-        lane.mark(Mark::InnerSplit);
+        lane.mark(Mark::INNER_SPLIT);
         let (left_at, right_at) = (self.scratch.node(1), self.scratch.node(2));
         let bytes = self.inner.bytes;
         port.with(|scratch| {
@@ -218,9 +218,9 @@ impl Tree<'_> {
         if right.node() != left.node() || !self.options.combine {
             port.submit().await?;
         }
-        if planted(Mutant::SplitWithoutImage) {
+        if planted(Mutant::SPLIT_WITHOUT_IMAGE) {
             port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
-        } else if planted(Mutant::SplitSorts) {
+        } else if planted(Mutant::SPLIT_SORTS) {
             let rest = bytes - LINE_BYTES;
             let (offset, at) = (left.offset() + LINE_BYTES as u64, left_at + LINE_BYTES);
             port.push(Request::write(Label::Node, left.node(), offset, rest, at));
@@ -306,14 +306,14 @@ impl Tree<'_> {
             let grown = port.call(cas).await?.value == root.to_bits();
             lane.is_through(fresh);
             if grown {
-                lane.mark(Mark::RootGrowth);
+                lane.mark(Mark::ROOT_GROWTH);
                 self.root.set(address, root_level + 1);
                 self.cache_image(lane, address, at);
                 return Ok(sibling == right);
             }
-            lane.mark(Mark::RootRaceLost);
+            lane.mark(Mark::ROOT_RACE_LOST);
             self.give_back_again(lane, NodeClass::Inner, fresh.after_write());
-            if planted(Mutant::RootRaceGivesUp) {
+            if planted(Mutant::ROOT_RACE_GIVES_UP) {
                 return Err(Self::corrupt(root, "no longer the root").into());
             }
             self.reserve(lane, NodeClass::Inner, 2, root.node()).await?;
@@ -343,7 +343,7 @@ enum Linked {
 
 /// Raises the node version of a whole image that is about to be written back.
 pub(crate) fn raise_node_version(image: &mut [u8]) {
-    if planted(Mutant::SameNodeVersion) {
+    if planted(Mutant::SAME_NODE_VERSION) {
         return;
     }
     let version = stripes::node_version(image).unwrap_or(0);

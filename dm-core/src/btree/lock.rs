@@ -87,11 +87,11 @@ impl Tree<'_> {
             && let Some(lock_record) = lane.holds(lock)
             && (lock_record.has_redo_record || recovery.may_tear(offset, bytes))
         {
-            if planted(Mutant::ImageAfterData) {
+            if planted(Mutant::IMAGE_AFTER_DATA) {
                 self.push_part(lane, label, (node, offset), bytes, local);
             }
             recovery.push_redo_record(lane, lock_record, node, Writes::one(offset, bytes), local)?;
-            if planted(Mutant::ImageAfterData) {
+            if planted(Mutant::IMAGE_AFTER_DATA) {
                 return Ok(());
             }
         }
@@ -103,7 +103,7 @@ impl Tree<'_> {
     /// Pushes a WRITE to part of a node, cut so that a sender that dies leaves whole lines. This holds also where no
     /// compute node recovers dead ones: versions then tell readers what a dead sender left.
     fn push_part(&self, lane: &Lane<'_>, label: Label, place: (NodeId, u64), bytes: usize, local: usize) {
-        let unit_bytes = if planted(Mutant::CutsWithinLines) { 0 } else { self.capabilities.crash_atomic_bytes };
+        let unit_bytes = if planted(Mutant::CUTS_WITHIN_LINES) { 0 } else { self.capabilities.crash_atomic_bytes };
         push_by_lines(lane.port(), label, place, bytes, local, unit_bytes);
     }
 
@@ -138,7 +138,7 @@ impl Tree<'_> {
                 ..Writes::one(base + first.start as u64, first.len())
             };
             let writes =
-                if planted(Mutant::SecondWithoutImage) { Writes::one(writes.offset, writes.bytes) } else { writes };
+                if planted(Mutant::SECOND_WITHOUT_IMAGE) { Writes::one(writes.offset, writes.bytes) } else { writes };
             recovery.push_redo_record(lane, lock_record, node, writes, spare)?;
         }
         for range in [first, second] {

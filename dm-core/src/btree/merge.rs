@@ -76,8 +76,8 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         }
         self.router().release_parent(lane, parent).await?;
         if let Some(fresh) = joined? {
-            lane.mark(Mark::Merge);
-            if !planted(Mutant::RetireBeforeSwitch) {
+            lane.mark(Mark::MERGE);
+            if !planted(Mutant::RETIRE_BEFORE_SWITCH) {
                 self.tree().give_back_again(lane, NodeClass::Leaf, fresh);
             }
         }
@@ -105,7 +105,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
                 Some(_) if !lock.in_node() => continue,
                 // One local entry for two words: the lane's lock records could not tell them apart.
                 Some(_) => return Ok(None),
-                None if planted(Mutant::MergeUnlocked) && leaf == pair.right => continue,
+                None if planted(Mutant::MERGE_UNLOCKED) && leaf == pair.right => continue,
                 None => {}
             }
             let Some(leaf) = locks.try_acquire(lane, leaf, None).await? else { return Ok(None) };
@@ -127,7 +127,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         }
         let ordered = tree.recovery.is_some();
         let (left, right) = (pair.left, pair.right);
-        if planted(Mutant::RetireBeforeSwitch) {
+        if planted(Mutant::RETIRE_BEFORE_SWITCH) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
         }
         self.router().push_parent(lane, parent)?;
@@ -135,14 +135,14 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             port.submit().await?;
         }
         let push_left = || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, left_at);
-        if planted(Mutant::MergeLeftFirst) {
+        if planted(Mutant::MERGE_LEFT_FIRST) {
             push_left()?;
         }
         tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), right_at)?;
         if ordered && right.node() != left.node() {
             port.submit().await?;
         }
-        if !planted(Mutant::MergeLeftFirst) {
+        if !planted(Mutant::MERGE_LEFT_FIRST) {
             push_left()?;
         }
         port.submit().await?;
@@ -210,14 +210,14 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             return Ok(());
         }
         let locks = self.leaf_locks();
-        if !planted(Mutant::ReviveAtOnce) {
+        if !planted(Mutant::REVIVE_AT_ONCE) {
             let (held, _) = locks.acquire(lane, left, None).await?;
             locks.release(lane, held).await?;
         }
         let (mut held, _) = locks.acquire(lane, right, None).await?;
         match self.revive_locked(lane, left, right, &mut held).await {
             Ok(true) => {
-                lane.mark(Mark::MergeUndone);
+                lane.mark(Mark::MERGE_UNDONE);
                 locks.release_with(lane, held).await?;
             }
             Ok(false) => locks.release(lane, held).await?,
@@ -366,6 +366,6 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
 
 /// The place of a retired leaf with its next generation; `version` is that of its last image.
 fn next_life(leaf: Address, version: u8) -> UnlinkedNode {
-    let address = if planted(Mutant::SameGeneration) { leaf } else { leaf.next_generation() };
+    let address = if planted(Mutant::SAME_GENERATION) { leaf } else { leaf.next_generation() };
     UnlinkedNode { address, version }
 }

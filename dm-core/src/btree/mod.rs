@@ -48,7 +48,9 @@ pub mod leaves;
 pub mod link;
 pub mod load;
 pub mod lock;
+pub(crate) mod marks;
 pub mod merge;
+pub mod mutants;
 pub mod node;
 pub mod orphans;
 pub mod owner_tag;
@@ -96,21 +98,21 @@ pub const MOVES_MAX: u32 = 64;
 
 /// Marks of this room and of the rooms it builds on.
 pub const MARKS: &[Mark] = &[
-    Mark::TornRead,
-    Mark::GuardRefusal,
-    Mark::LockedRead,
-    Mark::StaleCache,
-    Mark::MoveRight,
-    Mark::LockLost,
-    Mark::LockQueued,
-    Mark::HandOver,
-    Mark::InnerSplit,
-    Mark::UpperSplit,
-    Mark::RootGrowth,
-    Mark::RootRaceLost,
-    Mark::HelpedSplit,
-    Mark::Restart,
-    Mark::Settled,
+    Mark::TORN_READ,
+    Mark::GUARD_REFUSAL,
+    Mark::LOCKED_READ,
+    Mark::STALE_CACHE,
+    Mark::MOVE_RIGHT,
+    Mark::LOCK_LOST,
+    Mark::LOCK_QUEUED,
+    Mark::HAND_OVER,
+    Mark::INNER_SPLIT,
+    Mark::UPPER_SPLIT,
+    Mark::ROOT_GROWTH,
+    Mark::ROOT_RACE_LOST,
+    Mark::HELPED_SPLIT,
+    Mark::RESTART,
+    Mark::SETTLED,
 ];
 
 /// Techniques that can be turned off, one by one, for the factor analyses of the papers. All are on by default.
@@ -349,6 +351,6 @@ impl Tree<'_> {
     #[inline]
     pub(crate) fn exposed_too_long(&self, elapsed_ns: u32) -> bool {
         let most_ns = self.capabilities.exposure_ns_max();
-        self.options.read_guard && !planted(Mutant::NoGuard) && elapsed_ns > most_ns
+        self.options.read_guard && !planted(Mutant::NO_GUARD) && elapsed_ns > most_ns
     }
 }

@@ -157,10 +157,10 @@ pub enum FenceCheck {
 /// meant.
 #[inline]
 pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<FenceCheck, DecodeError> {
-    if planted(Mutant::LeafUnchecked) && wanted.level == 0 && stripes::node_version(image).is_some() {
+    if planted(Mutant::LEAF_UNCHECKED) && wanted.level == 0 && stripes::node_version(image).is_some() {
         return Ok(FenceCheck::Here);
     }
-    if planted(Mutant::TornIsResidue) {
+    if planted(Mutant::TORN_IS_RESIDUE) {
         stripes::node_version(image).ok_or(DecodeError::Torn)?;
     }
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
@@ -180,7 +180,7 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<FenceCheck, De
     }
     if !header.flags.contains(NodeFlags::UNBOUNDED)
         && stripes::compare(image, high_at(key.len()), key) != Ordering::Greater
-        && !planted(Mutant::NoMoveRight)
+        && !planted(Mutant::NO_MOVE_RIGHT)
     {
         if header.sibling.is_null() {
             return Err(DecodeError::Corrupt("a bounded node without a right neighbour"));
@@ -226,10 +226,10 @@ pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
 pub fn retire(image: &mut [u8], left: Address, owner: OwnerTag) {
     let mut header = Header::read(image);
     stripes::write(image, LOW_AT, &header.sibling.to_bits().to_le_bytes());
-    header.flags.set(NodeFlags::RETIRED, !planted(Mutant::MergeForgetsForward));
+    header.flags.set(NodeFlags::RETIRED, !planted(Mutant::MERGE_FORGETS_FORWARD));
     header.sibling = left;
     header.write(image);
-    if !planted(Mutant::RetiredUnsigned) {
+    if !planted(Mutant::RETIRED_UNSIGNED) {
         owner.write(image);
     }
 }

@@ -122,7 +122,7 @@ impl<'s> Tree<'s> {
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
             let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
-            if !tenant.is_gone(grant.incarnation) && !planted(Mutant::CollectsFromTheLiving) {
+            if !tenant.is_gone(grant.incarnation) && !planted(Mutant::COLLECTS_FROM_THE_LIVING) {
                 return Ok(false);
             }
             if self.nodes.room(class, node) < nodes {
@@ -141,7 +141,7 @@ impl<'s> Tree<'s> {
                 return Ok(false);
             }
             collected_orphans.chunks += 1;
-            lane.mark(Mark::ChunkCollected);
+            lane.mark(Mark::CHUNK_COLLECTED);
         } else if class == NodeClass::Inner {
             return Ok(false);
         }
@@ -291,7 +291,7 @@ impl<'s> Tree<'s> {
                 return Ok(());
             }
             self.check_lease(lane)?;
-            if !planted(Mutant::CollectsUntagged) {
+            if !planted(Mutant::COLLECTS_UNTAGGED) {
                 lane.port().call(Request::write_word(Label::Header, node, offset, word)).await?;
             }
         }
@@ -395,12 +395,12 @@ impl<'s> Tree<'s> {
             self.nodes.put_again(class, fresh)
         };
         if put == Put::Waits {
-            lane.mark(Mark::LimboEntered);
+            lane.mark(Mark::LIMBO_ENTERED);
         }
         if put != Put::NoRoom {
             collected_orphans.nodes += 1;
             collected_orphans.bytes += self.nodes.node_bytes(class) as u64;
-            lane.mark(Mark::NodeReclaimed);
+            lane.mark(Mark::NODE_RECLAIMED);
         }
     }
 
@@ -426,7 +426,7 @@ impl<'s> Tree<'s> {
                 Cover::Node(found) if found.place() == here.place() => return Ok(Some(false)),
                 Cover::Node(found) => found,
             };
-            if planted(Mutant::CollectsUnlocked) {
+            if planted(Mutant::COLLECTS_UNLOCKED) {
                 return Ok(Some(true));
             }
             let judge = |scratch: &mut [u8]| self.judge_at(scratch, target(found), level);

@@ -115,14 +115,14 @@ impl Tree<'_> {
         look: impl FnOnce(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Seen<R>, OpError> {
         if self.exposed_too_long(completion.elapsed_ns) {
-            lane.mark(Mark::GuardRefusal);
+            lane.mark(Mark::GUARD_REFUSAL);
             return Ok(Seen::Unsure);
         }
         match lane.port().with(look) {
             Ok(found) => return Ok(Seen::Found(Some(found))),
             Err(DecodeError::Stale) => return Ok(Seen::Found(None)),
             Err(DecodeError::Corrupt(what)) => return Err(Self::corrupt(target.address, what)),
-            Err(DecodeError::Torn) => lane.mark(Mark::TornRead),
+            Err(DecodeError::Torn) => lane.mark(Mark::TORN_READ),
         }
         lane.check_deadline()?;
         Ok(Seen::Torn)
@@ -135,9 +135,9 @@ impl Tree<'_> {
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, Interrupt> {
-        lane.mark(Mark::LockedRead);
+        lane.mark(Mark::LOCKED_READ);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.read_locked(lane, target, planted(Mutant::LockedReadKeepsImage), look).await;
+        let found = self.read_locked(lane, target, planted(Mutant::LOCKED_READ_KEEPS_IMAGE), look).await;
         self.release(lane, held).await?;
         Ok(found?)
     }
@@ -187,10 +187,10 @@ impl Tree<'_> {
     ) -> Result<Option<R>, OpError> {
         let mut pause_ns = 1_000;
         for _ in 1..TORN_LOCKED_MAX {
-            if planted(Mutant::TornIsResidue) {
+            if planted(Mutant::TORN_IS_RESIDUE) {
                 break;
             }
-            lane.mark(Mark::TornRead);
+            lane.mark(Mark::TORN_READ);
             lane.port().call(Request::pause(pause_ns)).await?;
             pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
             lane.port().call(target.request_locked()).await?;

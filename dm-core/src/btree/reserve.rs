@@ -76,7 +76,7 @@ impl Tree<'_> {
     /// lists: they come before memory that was never used.
     fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
         for _ in 0..self.nodes.release() {
-            lane.mark(Mark::LimboLeft);
+            lane.mark(Mark::LIMBO_LEFT);
         }
         self.nodes.take(class, near)
     }
@@ -96,7 +96,7 @@ impl Tree<'_> {
     /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.
     pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: UnlinkedNode) {
         match self.nodes.put_again(class, fresh) {
-            Put::Waits => lane.mark(Mark::LimboEntered),
+            Put::Waits => lane.mark(Mark::LIMBO_ENTERED),
             // Without room it waits until this compute node has departed, and another one collects it.
             Put::Ready | Put::NoRoom => {}
         }

@@ -161,7 +161,7 @@ impl Router for Tree<'_> {
     fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image_at: usize) {
         match found {
             FenceCheck::Right(sibling) => {
-                lane.mark(Mark::MoveRight);
+                lane.mark(Mark::MOVE_RIGHT);
                 if cursor.parent.is_null() {
                     self.root.forget();
                 }
@@ -175,7 +175,7 @@ impl Router for Tree<'_> {
                 cursor.address = sibling;
             }
             FenceCheck::Forward(left) => {
-                lane.mark(Mark::Forwarded);
+                lane.mark(Mark::FORWARDED);
                 if !cursor.from.is_null() {
                     cursor.forwarding_retries += 1;
                 }
@@ -205,14 +205,14 @@ impl Router for Tree<'_> {
     async fn plant(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
         let (node, offset) = self.root_word;
         let mut cas = Request::cas(Label::Root, node, offset, 0, leaf.to_bits());
-        if planted(Mutant::RootOverwritten) {
+        if planted(Mutant::ROOT_OVERWRITTEN) {
             cas = Request::write_word(Label::Root, node, offset, leaf.to_bits());
         }
         let is_first = lane.port().call(cas).await?.value == 0;
         if is_first {
             self.root.set(leaf, 0);
         } else {
-            lane.mark(Mark::RootRaceLost);
+            lane.mark(Mark::ROOT_RACE_LOST);
         }
         Ok(is_first)
     }

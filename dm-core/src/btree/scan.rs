@@ -76,7 +76,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 let ahead = self.leaves_ahead(lane, &bound, next, &progress);
                 // The first leaf did not continue at the bound: look for the bound from the root.
                 let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
-                    lane.mark(Mark::ScanRestart);
+                    lane.mark(Mark::SCAN_RESTART);
                     break;
                 };
                 if let Some(page) = Self::page(&progress, taken) {
@@ -168,7 +168,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut room);
                 let image = slice(scratch, at, self.tree().leaf_bytes);
-                if planted(Mutant::ScanUnchecked) {
+                if planted(Mutant::SCAN_UNCHECKED) {
                     return Some(self.take(scratch, at, operation, bound, progress));
                 }
                 let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));

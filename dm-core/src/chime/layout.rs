@@ -356,7 +356,7 @@ impl<'a> Leaf<'a> {
         }
         let bitmap = self.bitmap(home);
         for (distance, (slot, here)) in self.walk(home, self.shape.neighborhood).enumerate() {
-            let leads = bitmap >> distance & 1 != 0 && !planted(Mutant::BitmapUnchecked);
+            let leads = bitmap >> distance & 1 != 0 && !planted(Mutant::BITMAP_UNCHECKED);
             let led_astray = || self.state_at(here) == State::Empty || self.home_at(slot, here) != home;
             if !self.is_whole_at(here) || leads && led_astray() {
                 return Err(DecodeError::Torn);

@@ -113,7 +113,9 @@
 pub mod hop;
 pub mod layout;
 mod lock;
+pub(crate) mod marks;
 mod merge;
+pub mod mutants;
 pub mod parameters;
 mod search;
 mod speculate;
@@ -155,22 +157,22 @@ use vacancy::{Buckets, HELD};
 
 /// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[
-    Mark::Forwarded,
-    Mark::LeafSplit,
-    Mark::Merge,
-    Mark::NodeReused,
-    Mark::ScanRestart,
-    Mark::Hop,
-    Mark::Wrap,
-    Mark::HopSeen,
-    Mark::VacancyMiss,
-    Mark::GuessWrong,
-    Mark::Purge,
-    Mark::Rearranged,
-    Mark::Doubted,
-    Mark::Unguessed,
-    Mark::Speculated,
-    Mark::GuessedWrong,
+    Mark::FORWARDED,
+    Mark::LEAF_SPLIT,
+    Mark::MERGE,
+    Mark::NODE_REUSED,
+    Mark::SCAN_RESTART,
+    Mark::HOP,
+    Mark::WRAP,
+    Mark::HOP_SEEN,
+    Mark::VACANCY_MISS,
+    Mark::GUESS_WRONG,
+    Mark::PURGE,
+    Mark::REARRANGED,
+    Mark::DOUBTED,
+    Mark::UNGUESSED,
+    Mark::SPECULATED,
+    Mark::GUESSED_WRONG,
 ];
 
 /// What the lanes of a compute node share for the locks of leaves.
@@ -321,7 +323,7 @@ impl<'s> Leaves<'s> for Chime<'s> {
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, Interrupt> {
-        lane.mark(Mark::LockedRead);
+        lane.mark(Mark::LOCKED_READ);
         let (held, _) = self.acquire(lane, target.address, None).await?;
         let found = self.tree.read_locked(lane, target, false, look).await;
         self.release(lane, held).await?;

@@ -78,12 +78,12 @@ impl Chime<'_> {
                     // The root word was READ again since the last look, or the parent in this descent.
                     cursor.fresh |= cursor.parent.is_null() && attempts > 0;
                     if cursor.fresh {
-                        lane.mark(Mark::Doubted);
+                        lane.mark(Mark::DOUBTED);
                         return Ok(Near::Unsure(cursor));
                     }
                 }
             }
-            lane.mark(Mark::StaleCache);
+            lane.mark(Mark::STALE_CACHE);
             self.forget(&cursor);
             lane.attempt(&mut attempts, "finding the leaf of a key")?;
         }
@@ -155,7 +155,7 @@ impl Chime<'_> {
             push(Label::Neighborhood, range);
         }
         if !runs[1].is_empty() {
-            lane.mark(Mark::Wrap);
+            lane.mark(Mark::WRAP);
         }
         positions
     }
@@ -171,7 +171,7 @@ impl Chime<'_> {
             port.submit().await?;
             let elapsed_ns = reads.map(|read| port.completion(read).elapsed_ns).max().unwrap_or(0);
             if self.tree.exposed_too_long(elapsed_ns) {
-                lane.mark(Mark::GuardRefusal);
+                lane.mark(Mark::GUARD_REFUSAL);
                 return Ok(Look::Unsure);
             }
             let seen = port.with(|scratch| {
@@ -201,7 +201,7 @@ impl Chime<'_> {
                         let leaf = Leaf::new(&self.leaf, image);
                         leaf.agrees(&runs) && leaf.entries_whole(home, self.leaf.neighborhood)
                     });
-                    lane.mark(if hop { Mark::HopSeen } else { Mark::TornRead });
+                    lane.mark(if hop { Mark::HOP_SEEN } else { Mark::TORN_READ });
                 }
             }
             lane.check_deadline()?;
@@ -224,7 +224,7 @@ impl Chime<'_> {
             return Err(DecodeError::Torn);
         }
         let replica = leaf.replica(self.leaf.replica_near(home));
-        if planted(Mutant::LifeUnchecked) {
+        if planted(Mutant::LIFE_UNCHECKED) {
             return Ok(replica.in_use && replica.sibling.place() == cursor.next.place());
         }
         Ok(replica.in_use && replica.generation == cursor.address.generation() && replica.sibling == cursor.next)

@@ -39,7 +39,7 @@ impl Chime<'_> {
         let near = |slot: &usize| self.leaf.distance(hashed.home, *slot) < self.leaf.neighborhood;
         let guess = self.hotspot.recall(hashed.hash, leaf).filter(|&slot| slot < self.leaf.span).filter(near);
         if guess.is_none() {
-            lane.mark(Mark::Unguessed);
+            lane.mark(Mark::UNGUESSED);
         }
         guess
     }
@@ -60,7 +60,7 @@ impl Chime<'_> {
         let range = self.leaf.write_range(&(slot..slot + 1));
         let at = self.tree.scratch.node(0) + range.start;
         let request = Request::read(Label::Entry, leaf.node(), leaf.offset() + range.start as u64, range.len(), at);
-        lane.mark(Mark::Speculated);
+        lane.mark(Mark::SPECULATED);
         lane.port().push(if locked { request.untimed() } else { request })
     }
 
@@ -92,7 +92,7 @@ impl Chime<'_> {
                 found
             });
         if !found {
-            lane.mark(if slow { Mark::GuardRefusal } else { Mark::GuessedWrong });
+            lane.mark(if slow { Mark::GUARD_REFUSAL } else { Mark::GUESSED_WRONG });
         }
         Ok(found)
     }
@@ -149,7 +149,7 @@ impl Chime<'_> {
             Some(Decision { outcome, change, vacancy: held.free, emptied: false, slot: None })
         });
         if decision.is_none() {
-            lane.mark(Mark::GuessedWrong);
+            lane.mark(Mark::GUESSED_WRONG);
         }
         Ok(decision)
     }

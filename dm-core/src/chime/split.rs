@@ -39,9 +39,9 @@ impl Chime<'_> {
             self.release(lane, held.freed_as(vacancy)).await?;
             return Err(Interrupt::NoMemory);
         };
-        lane.mark(Mark::LeafSplit);
+        lane.mark(Mark::LEAF_SPLIT);
         if fresh.version != 0 {
-            lane.mark(Mark::NodeReused);
+            lane.mark(Mark::NODE_REUSED);
         }
         let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
         let right = fresh.address;
@@ -54,12 +54,12 @@ impl Chime<'_> {
         };
         // Compiled with the feature only: the future of a link would lie within this one.
         #[cfg(feature = "planted")]
-        let left_at = if planted(Mutant::LinkedBeforeLanding) {
+        let left_at = if planted(Mutant::LINKED_BEFORE_LANDING) {
             self.link_early(lane, right, (left_at, right_at)).await?
         } else {
             left_at
         };
-        if !planted(Mutant::LinkedBeforeLanding) {
+        if !planted(Mutant::LINKED_BEFORE_LANDING) {
             port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
         }
         port.push(self.first_vacancy_request(right, right_vacancy));
@@ -112,7 +112,7 @@ impl Chime<'_> {
         let mut told = [0; KEY_BYTES_MAX];
         let told = told.get_mut(..key_bytes)?;
         told.copy_from_slice(separator);
-        if planted(Mutant::PivotNotMaximum) {
+        if planted(Mutant::PIVOT_NOT_MAXIMUM) {
             self.cut_behind_largest(left, key, separator);
         }
         let mut high = [0; KEY_BYTES_MAX];

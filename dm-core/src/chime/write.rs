@@ -140,7 +140,7 @@ impl Chime<'_> {
                     // The record is in. If the parent cannot be told now, an operation that meets the half-split tells
                     // it.
                     let linked = self.router().link(lane, 0, right).await;
-                    if planted(Mutant::RootRaceGivesUp) {
+                    if planted(Mutant::ROOT_RACE_GIVES_UP) {
                         linked?;
                     }
                     lane.end_change(linked);
@@ -154,12 +154,12 @@ impl Chime<'_> {
                     lane.attempt(&mut attempts, "reserving nodes for a split")?;
                 }
                 Attempt::Old => {
-                    lane.mark(Mark::StaleCache);
+                    lane.mark(Mark::STALE_CACHE);
                     self.forget(&cursor);
                     lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }
                 Attempt::Lost => {
-                    lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+                    lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
                     self.tree.forget(&cursor);
                     self.tree.forget_root();
                     cached = false;
@@ -215,7 +215,7 @@ impl Chime<'_> {
             };
             if matches!(seen, Ok(Seen::Doubted)) && cursor.fresh {
                 // What the parent says now is not what the leaf says: a half-split, most likely.
-                lane.mark(Mark::Doubted);
+                lane.mark(Mark::DOUBTED);
                 aim.trusted = false;
                 seen = self.look_locked(lane, &held, aim).await;
             }
@@ -314,14 +314,14 @@ impl Chime<'_> {
     ) -> Result<Result<Seen, OpError>, Again> {
         match lane.port().with(|scratch| self.judge_locked(lane, scratch, held, aim, count)) {
             Ok(Seen::NoRoom(_)) if count < self.leaf.span => {
-                lane.mark(Mark::VacancyMiss);
+                lane.mark(Mark::VACANCY_MISS);
                 Err(Again::Whole)
             }
             Ok(seen) => Ok(Ok(seen)),
             Err(DecodeError::Stale) => Ok(Ok(Seen::Lost)),
             Err(DecodeError::Corrupt(what)) => Ok(Err(Tree::corrupt(held.protects, what))),
             Err(DecodeError::Torn) => {
-                lane.mark(Mark::TornRead);
+                lane.mark(Mark::TORN_READ);
                 Err(Again::Torn)
             }
         }
@@ -383,7 +383,7 @@ impl Chime<'_> {
         let image = slice_mut(nodes, at, self.leaf.bytes);
         if count >= self.leaf.span {
             let mut fence_check = node::judge(image, &self.leaf_wanted(held.protects), key);
-            if planted(Mutant::LargestKeyDecides) {
+            if planted(Mutant::LARGEST_KEY_DECIDES) {
                 fence_check = fence_check
                     .or(Ok(FenceCheck::Here))
                     .map(|fence_check| self.by_largest_key(image, key, fence_check));
@@ -428,8 +428,11 @@ impl Chime<'_> {
         let leaf = Leaf::new(&self.leaf, image);
         let found = leaf.find_locked(home, key, State::Live);
         let seen = |slot: usize| {
-            let range =
-                if planted(Mutant::RangeEndsAtRoom) { self.buckets.hop_range(vacancy, home) } else { self.leaf.span };
+            let range = if planted(Mutant::RANGE_ENDS_AT_ROOM) {
+                self.buckets.hop_range(vacancy, home)
+            } else {
+                self.leaf.span
+            };
             !matches!(kind, Insert | Upsert) || self.leaf.distance(home, slot) < range
         };
         let Some(slot) = found.filter(|slot| seen(*slot)) else {
@@ -464,7 +467,7 @@ impl Chime<'_> {
             Outcome::Deleted => {
                 leaf.set_state(slot, State::Dead);
                 touched.add(slot);
-                if planted(Mutant::DeleteEmpties) {
+                if planted(Mutant::DELETE_EMPTIES) {
                     leaf.vacate(slot);
                     touched.add(home);
                     change = Change::Entries { first: home, count: self.leaf.distance(home, slot) + 1 };
@@ -519,9 +522,9 @@ impl Chime<'_> {
         let dead = leaf.view().dead();
         leaf.purge();
         let reason = if dead > 0 && leaf.place(home, key, value, count, &mut touched).is_some() {
-            Mark::Purge
+            Mark::PURGE
         } else if self.tree.options.rearrange && leaf.rearrange(home, key, value) {
-            Mark::Rearranged
+            Mark::REARRANGED
         } else {
             return Seen::NoRoom(self.buckets.exact(&leaf.view()));
         };
@@ -542,7 +545,7 @@ impl Chime<'_> {
             Change::Nothing => {}
             Change::Entries { first, count } => {
                 if count > self.leaf.neighborhood {
-                    lane.mark(Mark::Hop);
+                    lane.mark(Mark::HOP);
                 }
                 let [high, low] = self.leaf.runs(first, count).map(|run| self.leaf.write_range(&run));
                 let (tree, lock, leaf) = (&self.tree, held.lock, held.protects);

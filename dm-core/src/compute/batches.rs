@@ -33,7 +33,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use spin::Mutex;
 
 /// Marks that this room counts.
-pub const MARKS: &[Mark] = &[Mark::DelegatedRead, Mark::CombinedWrite];
+pub const MARKS: &[Mark] = &[Mark::DELEGATED_READ, Mark::COMBINED_WRITE];
 
 const NOBODY: u16 = u16::MAX;
 
@@ -373,7 +373,7 @@ impl<'s> Batches<'s> {
         let mut bucket = bucket.lock();
         if let Some(leader) = self.batch_slot(bucket.open) {
             let mut leading = leader.place.lock();
-            let strange = leading.key() != key && !planted(Mutant::StrangersJoin);
+            let strange = leading.key() != key && !planted(Mutant::STRANGERS_JOIN);
             if strange || !Self::fits(leading.kind, kind) {
                 return Joined::Alone;
             }
@@ -427,7 +427,7 @@ impl<'s> Batches<'s> {
         let mut bucket = bucket.lock();
         let mut place = batch_slot.place.lock();
         place.sealed |= seals;
-        let late = if kind == OperationKind::Get { Mutant::SampleBeforeJoin } else { Mutant::SealAtRelease };
+        let late = if kind == OperationKind::Get { Mutant::SAMPLE_BEFORE_JOIN } else { Mutant::SEAL_AT_RELEASE };
         if seals && planted(late) {
             take(place.value);
             return;
@@ -526,7 +526,7 @@ impl<'s> Batches<'s> {
                 Ok(Begun::Leads)
             }
             Joined::Follows => {
-                lane.mark(if kind == OperationKind::Get { Mark::DelegatedRead } else { Mark::CombinedWrite });
+                lane.mark(if kind == OperationKind::Get { Mark::DELEGATED_READ } else { Mark::COMBINED_WRITE });
                 Ok(self.follow(lane, plan, kind).await?.map_or(Begun::Alone, Begun::Told))
             }
         }

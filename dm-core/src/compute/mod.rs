@@ -11,5 +11,7 @@
 pub mod batches;
 pub mod cache;
 pub mod hotspot;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod window;
 pub mod words;

@@ -10,6 +10,7 @@
 //! before it starts the future, and reads the results there after the future is done.
 
 pub mod catalog;
+pub(crate) mod marks;
 pub(crate) mod runner;
 
 use crate::lane::Lane;

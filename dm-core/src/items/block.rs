@@ -127,11 +127,11 @@ pub fn read<'a>(image: &'a [u8], pointer: &BlockPointer, index: u8) -> Option<(&
     let lengths = key_bytes <= KEY_BYTES_LIMIT
         && value_bytes <= VALUE_BYTES_LIMIT
         && block_bytes(key_bytes, value_bytes) == image.len();
-    let life = header.life.get() == pointer.life || planted(Mutant::BlockLifeUnchecked);
+    let life = header.life.get() == pointer.life || planted(Mutant::BLOCK_LIFE_UNCHECKED);
     if !lengths || !life || header.index != index || header.reserved_11 != 0 {
         return None;
     }
-    if header.checksum.get() != checksum(pointer.place, image) && !planted(Mutant::BlockChecksumUnchecked) {
+    if header.checksum.get() != checksum(pointer.place, image) && !planted(Mutant::BLOCK_CHECKSUM_UNCHECKED) {
         return None;
     }
     image.get(BlockHeader::BYTES..)?.split_at_checked(key_bytes)

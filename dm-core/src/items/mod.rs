@@ -61,7 +61,7 @@
 //! - A link stays when its layer is empty, and so does the unlinked layer that a crash left. Each is an entry of the
 //!   index below.
 //! - If a request of a step failed, and others have changed the entry before settling looks at it, one block is lost.
-//!   It is counted ([`Mark::BlockLost`]). Blocks that are retired while the free list is full are lost, too. Lost
+//!   It is counted ([`Mark::BLOCK_LOST`]). Blocks that are retired while the free list is full are lost, too. Lost
 //!   blocks are collected when they are an eighth of what was granted, or when memory is short.
 //! - While the row of a dead compute node waits for its sweep, nothing is collected.
 //! - An update, upsert or delete of a key that ends in its slice looks at the entry first. This is a round trip that
@@ -78,6 +78,8 @@ mod collect;
 pub mod key;
 pub mod links;
 pub mod mark;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod parameters;
 mod point;
 pub mod pool;
@@ -114,15 +116,15 @@ use spin::Mutex;
 
 /// Marks that this room counts; those of the index below are in addition.
 pub const MARKS: &[Mark] = &[
-    Mark::BlockRead,
-    Mark::BlockReplaced,
-    Mark::BlockLost,
-    Mark::BlockLeft,
-    Mark::LayerMade,
-    Mark::LayerTakenBack,
-    Mark::LayerLost,
-    Mark::EntryChanged,
-    Mark::EntryRevisited,
+    Mark::BLOCK_READ,
+    Mark::BLOCK_REPLACED,
+    Mark::BLOCK_LOST,
+    Mark::BLOCK_LEFT,
+    Mark::LAYER_MADE,
+    Mark::LAYER_TAKEN_BACK,
+    Mark::LAYER_LOST,
+    Mark::ENTRY_CHANGED,
+    Mark::ENTRY_REVISITED,
 ];
 
 /// Where an index is, and which compute node opened it: what items need to know besides the index below.
@@ -373,8 +375,8 @@ impl<'s, I: Index> Items<'s, I> {
         }
         match self.blocks.retire(pointer) {
             Retired::Kept => {}
-            Retired::Left => lane.mark(Mark::BlockLeft),
-            Retired::Forgotten => lane.mark(Mark::BlockLost),
+            Retired::Left => lane.mark(Mark::BLOCK_LEFT),
+            Retired::Forgotten => lane.mark(Mark::BLOCK_LOST),
         }
     }
 

@@ -221,13 +221,13 @@ impl<I: Index> Items<'_, I> {
             }
             match progress.phase {
                 Phase::Place => OperationKind::Insert,
-                Phase::Link if planted(Mutant::LinkUnconditional) => OperationKind::Update,
+                Phase::Link if planted(Mutant::LINK_UNCONDITIONAL) => OperationKind::Update,
                 _ => OperationKind::UpdateIf,
             }
         });
         self.set_progress(lane, progress);
         self.retire(lane, &unwanted);
-        if planted(Mutant::BlockRetiredEarly) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
+        if planted(Mutant::BLOCK_RETIRED_EARLY) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
             self.retire(lane, &progress.pointer);
         }
         kind
@@ -267,12 +267,12 @@ impl<I: Index> Items<'_, I> {
                 Err(Self::corrupt(&progress.pointer, "a new layer has entries"))
             }
             (Phase::Link, Outcome::Updated) => {
-                lane.mark(Mark::LayerMade);
+                lane.mark(Mark::LAYER_MADE);
                 self.not_pushed(lane);
                 self.down(lane, kind, progress.made)
             }
             (Phase::Link, _) => {
-                lane.mark(Mark::LayerTakenBack);
+                lane.mark(Mark::LAYER_TAKEN_BACK);
                 Ok(self.to(lane, Phase::TakeBack))
             }
             (Phase::TakeBack, _) => {
@@ -335,7 +335,7 @@ impl<I: Index> Items<'_, I> {
     async fn examine(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Next, OpError> {
         let pointer = self.progress(lane).pointer;
         let request = self.block_read(&pointer, self.scratch.blocks.start)?;
-        lane.mark(Mark::BlockRead);
+        lane.mark(Mark::BLOCK_READ);
         lane.port().call(request).await?;
         self.judge(lane, kind)
     }
@@ -401,7 +401,7 @@ impl<I: Index> Items<'_, I> {
                 if progress.doubted == Some(pointer) {
                     return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
                 }
-                lane.mark(Mark::BlockReplaced);
+                lane.mark(Mark::BLOCK_REPLACED);
                 progress.doubted = Some(pointer);
                 self.set_progress(lane, progress);
                 self.again(lane)
@@ -469,7 +469,7 @@ impl<I: Index> Items<'_, I> {
 
     /// Counts a step that failed because another operation changed the entry first.
     fn count(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        lane.mark(Mark::EntryChanged);
+        lane.mark(Mark::ENTRY_CHANGED);
         let mut progress = self.progress(lane);
         let counted = lane.attempt(&mut progress.attempts, "changing an entry before others do");
         self.set_progress(lane, progress);

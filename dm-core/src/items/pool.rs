@@ -190,7 +190,8 @@ impl<'s> BlockPool<'s> {
     #[must_use = "a place that is forgotten leaks"]
     pub fn retire(&self, pointer: &BlockPointer) -> Retired {
         let Some(slab) = self.slabs.get(usize::from(pointer.node().0)) else { return Retired::Forgotten };
-        let life = if planted(Mutant::BlockLifeKept) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
+        let life =
+            if planted(Mutant::BLOCK_LIFE_KEPT) { pointer.life } else { pointer.life.wrapping_add(1) & LIFE_MASK };
         let mut slab = slab.lock();
         // From here on another lane may take the place at once.
         let retired = if self.share.may_be_closed(pointer.node(), pointer.offset()) {

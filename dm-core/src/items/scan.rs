@@ -458,7 +458,7 @@ impl<I: Index> Items<'_, I> {
             if !first && (progress.page.fetched as usize == BLOCKS_AT_ONCE || at + bytes > self.scratch.blocks.end) {
                 break;
             }
-            lane.mark(Mark::BlockRead);
+            lane.mark(Mark::BLOCK_READ);
             lane.port().push(self.block_read(&pointer, at)?);
             progress.page.fetched += 1;
             at += bytes;
@@ -480,7 +480,7 @@ impl<I: Index> Items<'_, I> {
         if progress.doubted == Some(pointer) {
             return Err(Self::corrupt(&pointer, "a block that is not what its entry says"));
         }
-        lane.mark(Mark::BlockReplaced);
+        lane.mark(Mark::BLOCK_REPLACED);
         progress.doubted = Some(pointer);
         progress.attempts += 1;
         if progress.attempts > RESTARTS_MAX {

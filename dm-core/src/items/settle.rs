@@ -3,7 +3,7 @@
 //! A step that changes which block an entry names leaves one block without a name: the entry's old block if the change
 //! was made, the operation's own block if not. That one is given back. If the step was cut short, the lane's state or a
 //! look at the entry tells which one it is. If others have changed the entry since, it cannot be known, and one block
-//! is lost ([`Mark::BlockLost`]). The rules and the reasons are in [`items_memory`](crate::manual::items_memory).
+//! is lost ([`Mark::BLOCK_LOST`]). The rules and the reasons are in [`items_memory`](crate::manual::items_memory).
 //!
 //! An entry in a new layer to which no link was made is deleted. Only this operation knows the layer's number, so no
 //! other operation comes there.
@@ -30,7 +30,7 @@ impl<I: Index> Items<'_, I> {
         let progress = self.progress(lane);
         if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
             self.set_draft(lane, Draft::None);
-            if !planted(Mutant::BlockRetiredEarly) {
+            if !planted(Mutant::BLOCK_RETIRED_EARLY) {
                 self.retire(lane, &progress.pointer);
             }
         }
@@ -108,7 +108,7 @@ impl<I: Index> Items<'_, I> {
             }
             let slot = self.revisit(lane).await?;
             let progress = self.progress(lane);
-            lane.mark(Mark::EntryRevisited);
+            lane.mark(Mark::ENTRY_REVISITED);
             match slot {
                 Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
                 Visit::Block(pointer) if pointer == progress.pointer => {
@@ -117,7 +117,7 @@ impl<I: Index> Items<'_, I> {
                 }
                 _ => {
                     self.set_draft(lane, Draft::None);
-                    lane.mark(Mark::BlockLost);
+                    lane.mark(Mark::BLOCK_LOST);
                     self.blocks.leave(&progress.block);
                 }
             }
@@ -133,13 +133,13 @@ impl<I: Index> Items<'_, I> {
                 return Ok(());
             }
             match self.revisit(lane).await? {
-                Visit::Link(layer) if layer == self.progress(lane).made => lane.mark(Mark::LayerMade),
-                Visit::Nowhere => lane.mark(Mark::LayerLost),
+                Visit::Link(layer) if layer == self.progress(lane).made => lane.mark(Mark::LAYER_MADE),
+                Visit::Nowhere => lane.mark(Mark::LAYER_LOST),
                 _ => {
                     self.put_pushed_key(lane);
                     match self.step(lane, OperationKind::Delete).await? {
-                        Some(_) => lane.mark(Mark::LayerTakenBack),
-                        None => lane.mark(Mark::LayerLost),
+                        Some(_) => lane.mark(Mark::LAYER_TAKEN_BACK),
+                        None => lane.mark(Mark::LAYER_LOST),
                     }
                 }
             }

@@ -5,12 +5,14 @@
 //! lane's stock. [`crate::index::Index::settle`] resolves the lock records before the lane is used again.
 
 pub mod interrupt;
+pub(crate) mod marks;
+pub mod mutants;
 pub(crate) mod watch;
 
 use crate::error::VerbError;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watch;
-use crate::marks::Mark;
+use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::Port;
@@ -109,7 +111,7 @@ pub struct Lane<'m> {
     stock: RefCell<[Vec<UnlinkedNode, STOCK_NODES>; NodeClass::COUNT]>,
     /// Nodes that the operation has taken out of the stock and not linked yet.
     pending: RefCell<Vec<(NodeClass, UnlinkedNode), PENDING_MAX>>,
-    marks: [Cell<u32>; Mark::ALL.len()],
+    marks: [Cell<u32>; MARKS_MAX],
     marks_total: Cell<u32>,
     /// A small counter for choices that should differ between lanes and calls, but need no randomness (back-off).
     turn: Cell<u32>,
@@ -153,7 +155,7 @@ impl<'m> Lane<'m> {
             lock_records: RefCell::new(Vec::new()),
             stock: RefCell::new([const { Vec::new() }; NodeClass::COUNT]),
             pending: RefCell::new(Vec::new()),
-            marks: [const { Cell::new(0) }; Mark::ALL.len()],
+            marks: [const { Cell::new(0) }; MARKS_MAX],
             marks_total: Cell::new(0),
             turn: Cell::new(u32::from(id.0)),
             sequences: Cell::new((0, 0)),
@@ -182,7 +184,7 @@ impl<'m> Lane<'m> {
     /// Counts `mark`.
     #[inline]
     pub fn mark(&self, mark: Mark) {
-        let cell = &self.marks[mark as usize];
+        let cell = &self.marks[mark.number()];
         cell.set(cell.get().wrapping_add(1));
         self.marks_total.set(self.marks_total.get().wrapping_add(1));
     }
@@ -195,7 +197,7 @@ impl<'m> Lane<'m> {
 
     /// How often `mark` was counted.
     pub fn marked(&self, mark: Mark) -> u32 {
-        self.marks[mark as usize].get()
+        self.marks[mark.number()].get()
     }
 
     /// Whether a dropped future left anything to settle.
@@ -232,7 +234,7 @@ impl<'m> Lane<'m> {
     pub(crate) async fn close(&self, at: usize) -> Result<(), VerbError> {
         let (mut pause_ns, mut asked) = (CLOSING_NS.0, 0);
         while let Some(node) = self.port.unclosed() {
-            if planted(Mutant::SettleUnclosed) {
+            if planted(Mutant::SETTLE_UNCLOSED) {
                 return Ok(());
             }
             self.judge_swap();

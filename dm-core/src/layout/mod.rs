@@ -7,6 +7,8 @@
 
 pub mod city;
 pub mod fields;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod record;
 pub mod stripes;
 

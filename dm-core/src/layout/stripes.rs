@@ -233,7 +233,7 @@ pub fn half(image: &[u8], at: usize) -> u16 {
 #[inline]
 pub fn node_version(image: &[u8]) -> Option<u8> {
     let first = *image.first()? & VERSION_MASK;
-    if planted(Mutant::BookendVersions) {
+    if planted(Mutant::BOOKEND_VERSIONS) {
         return (*image.get(image.len().saturating_sub(LINE_BYTES))? & VERSION_MASK == first).then_some(first);
     }
     // No early exit: the common case reads all lines, and a loop without branches takes a quarter of the time.

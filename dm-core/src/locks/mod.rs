@@ -4,6 +4,8 @@
 //! - [`table`]: which lane of this compute node holds or waits for a lock, and how a held lock is handed over.
 //! - `protocol`: acquire, hand over, back off, release, settle; an index says where its words lie and what they carry.
 
+pub(crate) mod marks;
+pub mod mutants;
 pub(crate) mod protocol;
 pub mod table;
 

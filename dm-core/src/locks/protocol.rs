@@ -222,7 +222,7 @@ pub(crate) trait Locks {
     /// Whether this compute node may post WRITEs: its lease is not over, as far as it knows.
     fn check_lease(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         if self.recovery().is_some_and(|recovery| !recovery.lease.may_write()) {
-            lane.mark(Mark::SelfFenced);
+            lane.mark(Mark::SELF_FENCED);
             return Err(OpError::harmless(Cause::Fenced));
         }
         Ok(())
@@ -338,7 +338,7 @@ pub(crate) trait Locks {
     fn judge_lock(&self, lane: &Lane<'_>, held: Held, cas: usize) -> Result<Held, u64> {
         let found = lane.port().completion(cas).value;
         let lost = Self::is_held(found) || found != held.free && !self.takes_any_free_word();
-        if lost && !planted(Mutant::LostCasWins) {
+        if lost && !planted(Mutant::LOST_CAS_WINS) {
             return Err(found);
         }
         self.hold(lane, held.lock);
@@ -381,7 +381,7 @@ pub(crate) trait Locks {
         follow: Option<Self::Follow>,
     ) -> Result<(Held, bool), Interrupt> {
         let port = lane.port();
-        lane.mark(Mark::LockQueued);
+        lane.mark(Mark::LOCK_QUEUED);
         loop {
             port.push(Request::park(lane.remaining_ns()));
             port.submit().await?;
@@ -394,7 +394,7 @@ pub(crate) trait Locks {
                 }
                 Turn::Acquire => break,
                 Turn::Owned(handed) => {
-                    lane.mark(Mark::HandOver);
+                    lane.mark(Mark::HAND_OVER);
                     return Ok((self.receive(lane, held, handed), false));
                 }
             }
@@ -424,7 +424,7 @@ pub(crate) trait Locks {
         let mut held = held.freed_as(self.expected(lock, protects));
         let mut pause_ns = BACK_OFF_NS.0;
         for _ in 1..ATTEMPTS_MAX {
-            lane.mark(if Self::is_held(found) { Mark::LockLost } else { Mark::GuessWrong });
+            lane.mark(if Self::is_held(found) { Mark::LOCK_LOST } else { Mark::GUESS_WRONG });
             lane.advance(lock, Stage::Queued);
             if lane.check_deadline().is_err() {
                 break;
@@ -498,10 +498,10 @@ pub(crate) trait Locks {
                 Err(found) => found,
             };
             if Self::is_held(found) {
-                lane.mark(Mark::LockLost);
+                lane.mark(Mark::LOCK_LOST);
                 break;
             }
-            lane.mark(Mark::GuessWrong);
+            lane.mark(Mark::GUESS_WRONG);
             held.free = found;
         }
         self.leave(lane, lock);
@@ -526,7 +526,7 @@ pub(crate) trait Locks {
     fn unlock_request(&self, held: &Held) -> Request {
         // A word that nobody holds never has that bit.
         let unlock = self.word_request(Label::Unlock, (held.lock, held.protects), held.word, held.free & !HELD);
-        if planted(Mutant::UnlockByWrite) {
+        if planted(Mutant::UNLOCK_BY_WRITE) {
             return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
         }
         unlock
@@ -554,7 +554,7 @@ pub(crate) trait Locks {
             return Ok(None);
         }
         let unlock = port.push(self.unlock_request(held));
-        Ok(Some(if planted(Mutant::UnlockFirst) { port.last_first() } else { unlock }))
+        Ok(Some(if planted(Mutant::UNLOCK_FIRST) { port.last_first() } else { unlock }))
     }
 
     /// Judges the completion of an unlock that followed WRITEs.
@@ -580,7 +580,7 @@ pub(crate) trait Locks {
         {
             self.untrack(lane, held.lock);
             lane.port().push(Request::wake(next));
-            if planted(Mutant::HandOverUnlocks) {
+            if planted(Mutant::HAND_OVER_UNLOCKS) {
                 lane.port().push(self.unlock_request(&held).unsignaled());
             }
             return Ok(());
@@ -594,7 +594,7 @@ pub(crate) trait Locks {
     fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
         self.remember(&held, true);
         self.leave(lane, held.lock);
-        if completion.value == held.word || planted(Mutant::UnlockByWrite) { Ok(()) } else { Err(Cause::Fenced) }
+        if completion.value == held.word || planted(Mutant::UNLOCK_BY_WRITE) { Ok(()) } else { Err(Cause::Fenced) }
     }
 
     /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].
@@ -623,7 +623,7 @@ pub(crate) trait Locks {
                     continue;
                 }
             }
-            lane.mark(Mark::Settled);
+            lane.mark(Mark::SETTLED);
         }
         outcome
     }
@@ -654,10 +654,10 @@ pub(crate) trait Locks {
             let (node, offset, space) = self.word_place(lock_record.lock, lock_record.protects);
             lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
             let word = lane.port().with(|scratch| word_at(scratch, at));
-            if planted(Mutant::SettleFreesStranger) && word != 0 {
+            if planted(Mutant::SETTLE_FREES_STRANGER) && word != 0 {
                 lock_record.word = word;
             }
-            if word != lock_record.word || planted(Mutant::SettleForgets) {
+            if word != lock_record.word || planted(Mutant::SETTLE_FORGETS) {
                 self.leave(lane, lock_record.lock);
                 return Ok(());
             }

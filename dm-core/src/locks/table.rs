@@ -373,7 +373,7 @@ impl<'s> LockTable<'s> {
                 _ => Turn::Acquire,
             };
         }
-        if planted(Mutant::HandToCancelled) {
+        if planted(Mutant::HAND_TO_CANCELLED) {
             return Turn::Wait;
         }
         let mut before = NOBODY;

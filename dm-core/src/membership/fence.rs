@@ -67,7 +67,7 @@ pub async fn fence(lane: &Lane<'_>, geometry: &[NodeGeometry], row: RowId, seen:
         confirm(lane, NodeId(number as u16), row, word.incarnation()).await?;
     }
     let word = rows::advance(lane, home, row, word, RowState::Dead).await.map_err(row_error)?;
-    lane.mark(Mark::RowFenced);
+    lane.mark(Mark::ROW_FENCED);
     // Another survivor may have been faster, even with the sweep.
     Ok(if word.incarnation() == seen.incarnation() && word.state() == Some(RowState::Dead) {
         Fenced::Dead

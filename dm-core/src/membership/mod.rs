@@ -15,6 +15,8 @@
 
 pub mod fence;
 pub mod lease;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod redo;
 pub mod rows;
 
@@ -211,7 +213,7 @@ impl<'s> Recovery<'s> {
     ) -> Result<(), OpError> {
         let port = lane.port();
         let position =
-            if planted(Mutant::SlotsReusedUnderLock) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
+            if planted(Mutant::SLOTS_REUSED_UNDER_LOCK) { port.pushed(Label::Redo) } else { lane.next_redo_slot() };
         let area = self.areas.get(usize::from(node.0)).filter(|_| position < SLOTS_FOR_WRITES);
         let slot = area.and_then(|area| area.slot_of(lane, position));
         let (Some(slot), Some(start)) = (slot, at.checked_sub(HEADER_BYTES)) else {

@@ -36,7 +36,7 @@ use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Marks of this room.
-pub const MARKS: &[Mark] = &[Mark::ChunkGranted, Mark::ChunkRaceLost];
+pub const MARKS: &[Mark] = &[Mark::CHUNK_GRANTED, Mark::CHUNK_RACE_LOST];
 
 /// Entries that one READ brings.
 const WINDOW: u32 = (SCRATCH_BYTES / 8) as u32;
@@ -152,8 +152,8 @@ pub async fn grant(
                 let used = found != ChunkWord::FREE.0;
                 let swap = want.grant.word().0;
                 let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), found, swap);
-                if lane.port().call(cas).await?.value == found || planted(Mutant::ChunkTwice) {
-                    lane.mark(Mark::ChunkGranted);
+                if lane.port().call(cas).await?.value == found || planted(Mutant::CHUNK_TWICE) {
+                    lane.mark(Mark::CHUNK_GRANTED);
                     // The CAS overwrote nothing of what was READ. The windows before had no chunk to grant.
                     let entry = |at: u32| ChunkWord(word_at(lane, scratch + at as usize * 8));
                     let free = (0..end - from).filter(|at| want.can_have(entry(*at))).count() as u64;
@@ -161,7 +161,7 @@ pub async fn grant(
                     let free_percent = (free * 100).div_ceil(looked_at) as u8;
                     return Ok(Some(granted(node, geometry, want, chunk, used, free_percent)));
                 }
-                lane.mark(Mark::ChunkRaceLost);
+                lane.mark(Mark::CHUNK_RACE_LOST);
                 lost = true;
             }
         }

@@ -32,7 +32,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use spin::Mutex;
 
 /// Marks of this room.
-pub const MARKS: &[Mark] = &[Mark::ChunkCollected];
+pub const MARKS: &[Mark] = &[Mark::CHUNK_COLLECTED];
 
 /// While memory is not short, own chunks are collected only if one in so many of the granted bytes is known to be lost.
 const LOST_SHARE: u64 = 8;
@@ -285,7 +285,7 @@ impl<'s> Share<'s> {
     /// comes later, it finds the place.
     pub(crate) fn is_closed(&self, node: NodeId, offset: u64) -> bool {
         self.known.is_some_and(|(_, epochs, geometry)| {
-            epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Mutant::ClosedKept)
+            epochs.closed().has(ChunkName::of(geometry, node, offset)) && !planted(Mutant::CLOSED_KEPT)
         })
     }
 
@@ -302,7 +302,7 @@ impl<'s> Share<'s> {
     pub(crate) fn give_up_closed(&self, give_up: impl FnOnce(&dyn Fn(NodeId, u64) -> bool)) {
         let Some((collection, epochs, geometry)) = self.known else { return };
         let given_up = self.given_up.load(Ordering::Acquire);
-        if given_up != epochs.closed().version() && !planted(Mutant::ClosedKept) {
+        if given_up != epochs.closed().version() && !planted(Mutant::CLOSED_KEPT) {
             self.give_up(collection, epochs.closed().since(given_up), geometry, give_up);
         }
     }
@@ -352,12 +352,12 @@ pub(crate) async fn collect<'s>(
                 }
             }
             Phase::Closed(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Mutant::WalkAtOnce) {
+                if !site.part.epochs.is_over(turns) && !planted(Mutant::WALK_AT_ONCE) {
                     site.part.epochs.want();
                     collected_orphans.waits = true;
                     return Ok(());
                 }
-                if !site.has_finalized(room, collection, lane).await? && !planted(Mutant::WalkBeforeReplays) {
+                if !site.has_finalized(room, collection, lane).await? && !planted(Mutant::WALK_BEFORE_REPLAYS) {
                     collected_orphans.waits = true;
                     return Ok(());
                 }
@@ -366,7 +366,7 @@ pub(crate) async fn collect<'s>(
                 collection.work.lock().phase = Phase::Marked(site.part.epochs.turns());
             }
             Phase::Marked(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Mutant::OpenAtOnce) {
+                if !site.part.epochs.is_over(turns) && !planted(Mutant::OPEN_AT_ONCE) {
                     site.part.epochs.want();
                     collected_orphans.waits = true;
                     return Ok(());
@@ -612,7 +612,7 @@ impl<'s> Site<'s> {
                     is_mine = matches!(entry.decode(), Ok(ChunkEntry::Granted(now)) if self.is_own(&now));
                 }
                 if is_mine {
-                    lane.mark(Mark::ChunkCollected);
+                    lane.mark(Mark::CHUNK_COLLECTED);
                     collected_orphans.chunks += 1;
                 }
             }

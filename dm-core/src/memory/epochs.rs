@@ -46,7 +46,7 @@ use heapless::Deque;
 use spin::Mutex;
 
 /// Marks of this room and of the limbo list.
-pub const MARKS: &[Mark] = &[Mark::LimboEntered, Mark::LimboLeft];
+pub const MARKS: &[Mark] = &[Mark::LIMBO_ENTERED, Mark::LIMBO_LEFT];
 
 /// The last epoch: a hundred years of eight a second. A larger word of the pool is not believed, and then places wait
 /// for ever.
@@ -209,7 +209,7 @@ impl Epochs {
     async fn learn(&self, lane: &Lane<'_>, home: &NodeGeometry, epoch: u32, scratch: usize) -> Result<(), RowError> {
         if epoch > self.now.load(SeqCst) || !self.closed.is_read() {
             let line = rows::read_closed(lane, home, scratch).await?;
-            self.closed.learn(if planted(Mutant::ClosedUnread) { Default::default() } else { line });
+            self.closed.learn(if planted(Mutant::CLOSED_UNREAD) { Default::default() } else { line });
             self.now.fetch_max(epoch, SeqCst);
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Epochs {
         let mut behind = None;
         let visit = &mut |row: RowId, row_summary: &RowSummary| {
             let Some(epoch) = row_summary.holds_from() else { return true };
-            if planted(Mutant::LimboTooShort) && row != member.row {
+            if planted(Mutant::LIMBO_TOO_SHORT) && row != member.row {
                 return true;
             }
             let epoch = u32::try_from(epoch).unwrap_or(0);
@@ -423,7 +423,7 @@ impl<'s> Participant<'s> {
         }
         self.leave(lane);
         let pinned = self.pin(lane);
-        if !planted(Mutant::PinsEndEarly) {
+        if !planted(Mutant::PINS_END_EARLY) {
             core::mem::forget(pinned);
         }
     }
@@ -442,7 +442,7 @@ impl<'s> Participant<'s> {
     /// As [`Participant::enter`], for an operation whose steps are operations themselves.
     pub(crate) fn enter_steps(&self, lane: &Lane<'_>) {
         self.leave_steps(lane);
-        if planted(Mutant::ItemsPinsEndEarly) {
+        if planted(Mutant::ITEMS_PINS_END_EARLY) {
             return;
         }
         self.enter(lane);

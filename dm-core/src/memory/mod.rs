@@ -60,6 +60,8 @@ pub mod epochs;
 pub mod free_list;
 pub mod limbo;
 pub mod mark_bitmap;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod node_pool;
 pub mod orphans;
 pub mod rows;
@@ -77,7 +79,7 @@ use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, Ordering::Release, Ordering::SeqCst};
 
 /// Marks of this room.
-pub const MARKS: &[Mark] = &[Mark::ChunkCollected, Mark::NodeReclaimed];
+pub const MARKS: &[Mark] = &[Mark::CHUNK_COLLECTED, Mark::NODE_RECLAIMED];
 
 /// All of `nodes` memory nodes in turn, from `near` on.
 pub(crate) fn nodes_from(near: NodeId, nodes: usize) -> impl Iterator<Item = NodeId> {

@@ -143,8 +143,8 @@ impl<'s> NodePool<'s> {
         let fresh = UnlinkedNode { address, ..fresh };
         if let Some((limbo, epochs)) = self.limbo
             && generation.is_multiple_of(self.generations / 2)
-            && !planted(Mutant::NoLimbo)
-            && !planted(Mutant::SameGeneration)
+            && !planted(Mutant::NO_LIMBO)
+            && !planted(Mutant::SAME_GENERATION)
         {
             let place = Place::new(address.node(), address.offset());
             if !limbo.lock().push(place, (class, NodeStamp::of(fresh)), epochs.turns()) {

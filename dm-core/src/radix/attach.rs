@@ -107,8 +107,8 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 // so.
                 break;
             }
-            if found.partial() == partial && !planted(Mutant::SameByteTwice) {
-                lane.mark(Mark::SameByte);
+            if found.partial() == partial && !planted(Mutant::SAME_BYTE_TWICE) {
+                lane.mark(Mark::SAME_BYTE);
                 break;
             }
         }
@@ -140,7 +140,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             }
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
-        lane.mark(Mark::LeafReplaced);
+        lane.mark(Mark::LEAF_REPLACED);
         // That slot was the only one that led there, and a finalized leaf is never brought back.
         self.tree().retire(lane, way, NodeClass::Leaf, finalized, self.place_bytes());
         if way.copies {
@@ -253,12 +253,12 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             return Ok(Attached::Again { copied: !found.is_frozen() });
         }
         match why {
-            Why::Leaf(..) => lane.mark(Mark::LeafSplit),
-            Why::Header(_) => lane.mark(Mark::HeaderSplit),
+            Why::Leaf(..) => lane.mark(Mark::LEAF_SPLIT),
+            Why::Header(_) => lane.mark(Mark::HEADER_SPLIT),
             _ => {}
         }
         if count > 1 {
-            lane.mark(Mark::LongPath);
+            lane.mark(Mark::LONG_PATH);
         }
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));

@@ -73,13 +73,13 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         Judged { ours: true, state: LeafState::Deleted } => return Ok(Reached::Leaf(place, false)),
                         Judged { ours, .. }
                             if cursor.fresh
-                                || !ours && planted(Mutant::CachedNegative)
-                                || ours && planted(Mutant::FinalizedIsAbsent) =>
+                                || !ours && planted(Mutant::CACHED_NEGATIVE)
+                                || ours && planted(Mutant::FINALIZED_IS_ABSENT) =>
                         {
                             return Ok(Reached::Gap(cursor, Why::Leaf(place, leaf)));
                         }
                         Judged { ours: true, .. } => {
-                            lane.mark(Mark::FinalizedMet);
+                            lane.mark(Mark::FINALIZED_MET);
                             "a finalized leaf"
                         }
                         Judged { .. } => "a leaf of another key",
@@ -88,12 +88,12 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                 Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
                     match self.look(lane, way, &cursor, kind, place).await? {
                         Look::Unfit(what) => what,
-                        Look::Differs(at) if cursor.fresh || planted(Mutant::CachedNegative) => {
+                        Look::Differs(at) if cursor.fresh || planted(Mutant::CACHED_NEGATIVE) => {
                             return Ok(Reached::Gap(cursor, Why::Header(at)));
                         }
                         Look::Differs(_) => "a node of another prefix",
-                        Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FrozenFollowed) => {
-                            lane.mark(Mark::HelpedReplacement);
+                        Look::Found { word, .. } if word.is_frozen() && helps && !planted(Mutant::FROZEN_FOLLOWED) => {
+                            lane.mark(Mark::HELPED_REPLACEMENT);
                             self.replace_node(lane, way, &cursor, place, false).await?;
                             lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;
@@ -101,10 +101,10 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                         }
                         Look::Found { index, word, position, current } => {
                             if word.is_frozen() {
-                                lane.mark(Mark::FrozenSlot);
+                                lane.mark(Mark::FROZEN_SLOT);
                             }
                             cursor = DescentCursor {
-                                word: if helps && planted(Mutant::FrozenFollowed) { word } else { word.thawed() },
+                                word: if helps && planted(Mutant::FROZEN_FOLLOWED) { word } else { word.thawed() },
                                 depth: position + 1,
                                 index: index as u8,
                                 fresh: cursor.fresh || current,
@@ -113,7 +113,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                             continue;
                         }
                         Look::Missing { frozen: true, .. } if helps => {
-                            lane.mark(Mark::HelpedReplacement);
+                            lane.mark(Mark::HELPED_REPLACEMENT);
                             self.replace_node(lane, way, &cursor, place, false).await?;
                             lane.attempt(&mut attempts, "replacing nodes that are left on the way")?;
                             cursor = self.tree().read_root(lane, way).await?;
@@ -161,13 +161,13 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         lane.port().call(Request::read(Label::Slot, place.node(), place.offset(), 8, at)).await?;
         let found = Slot(lane.port().with(|scratch| word(scratch, at)));
         if found.is_frozen() || found.is_empty() {
-            lane.mark(Mark::Restart);
+            lane.mark(Mark::RESTART);
             return self.tree().read_root(lane, way).await;
         }
         if found == cursor.word {
-            lane.mark(Mark::Confirmed);
+            lane.mark(Mark::CONFIRMED);
         } else {
-            lane.mark(Mark::StaleCache);
+            lane.mark(Mark::STALE_CACHE);
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
         }
         Ok(DescentCursor { word: found, fresh: true, ..cursor })

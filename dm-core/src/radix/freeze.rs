@@ -25,7 +25,7 @@ impl Tree<'_> {
         kind: NodeType,
         image: usize,
     ) -> Result<(), OpError> {
-        if planted(Mutant::ReplacedUnfrozen) {
+        if planted(Mutant::REPLACED_UNFROZEN) {
             return Ok(());
         }
         let port = lane.port();

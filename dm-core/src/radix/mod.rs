@@ -52,6 +52,8 @@ pub(crate) mod descent;
 mod freeze;
 pub mod leaf;
 pub(crate) mod mark;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod pieces;
 pub(crate) mod replace;
 pub(crate) mod scan;

@@ -98,8 +98,8 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
         let found = self.tree().publish(lane, here, parent, cursor.word, to).await?;
         if found != cursor.word {
-            lane.mark(Mark::ReplacementLost);
-            if planted(Mutant::RetiredInVain) {
+            lane.mark(Mark::REPLACEMENT_LOST);
+            if planted(Mutant::RETIRED_IN_VAIN) {
                 self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
             }
             self.tree().space.put(NodeClass::Inner, place, larger.bytes());
@@ -108,7 +108,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             }
             return Ok(false);
         }
-        lane.mark(Mark::NodeReplaced);
+        lane.mark(Mark::NODE_REPLACED);
         self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));

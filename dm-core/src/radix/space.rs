@@ -265,7 +265,7 @@ impl<'s> Space<'s> {
     /// `copies_bytes`. Returns whether the place will be reused when it has waited; otherwise it stays unused until it
     /// is collected.
     pub fn retire(&self, what: NodeClass, place: Place, bytes: usize, copies_bytes: u64) -> bool {
-        if planted(Mutant::ReusedAtOnce) {
+        if planted(Mutant::REUSED_AT_ONCE) {
             return self
                 .free_list(place.node())
                 .is_some_and(|free_list| free_list.lock().put(what, place.offset(), bytes));

@@ -263,18 +263,18 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             let was = Slot(lane.port().with(|scratch| word(scratch, at)));
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
-                    lane.mark(Mark::LeafLeftOut);
+                    lane.mark(Mark::LEAF_LEFT_OUT);
                     self.tree().retire(lane, way, NodeClass::Leaf, leaf, self.place_bytes());
                 }
                 Ok(Child::Node(below, node)) => {
-                    lane.mark(Mark::NodeLeftOut);
+                    lane.mark(Mark::NODE_LEFT_OUT);
                     let left = self.leaf_in(lane, 0, number);
                     // The node below is frozen and its place is not reused yet, so its slots are as they were.
                     self.read_below(lane, below, node).await?;
                     for number in 0..below.slots() {
                         let leaf = self.leaf_in(lane, BELOW, number);
                         if let Some(leaf) = leaf.filter(|leaf| Some(*leaf) != left) {
-                            lane.mark(Mark::LeafLeftOut);
+                            lane.mark(Mark::LEAF_LEFT_OUT);
                             self.tree().retire(lane, way, NodeClass::Leaf, leaf, self.place_bytes());
                         }
                     }

@@ -150,7 +150,7 @@ impl<'s> Tree<'s> {
         bytes: usize,
     ) -> Result<Place, Interrupt> {
         for _ in 0..self.space.release() {
-            lane.mark(Mark::LimboLeft);
+            lane.mark(Mark::LIMBO_LEFT);
         }
         let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
@@ -213,7 +213,7 @@ impl<'s> Tree<'s> {
             // Of a tree that only this compute node knows.
             self.space.put(what, place, bytes);
         } else if self.space.retire(what, place, bytes, self.cache.used_bytes()) {
-            lane.mark(Mark::LimboEntered);
+            lane.mark(Mark::LIMBO_ENTERED);
         }
     }
 
@@ -237,7 +237,7 @@ impl<'s> Tree<'s> {
         let found = Slot(port.completion(cas).value);
         lane.swapped_slot(found == from);
         if found != from {
-            lane.mark(Mark::SlotLost);
+            lane.mark(Mark::SLOT_LOST);
         }
         Ok(found)
     }

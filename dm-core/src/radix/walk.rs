@@ -228,7 +228,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };
             let mut tries = 0;
             while self.is_torn(lane, i) {
-                lane.mark(Mark::TornRead);
+                lane.mark(Mark::TORN_READ);
                 lane.check_deadline()?;
                 tries += 1;
                 if tries <= TORN_MAX {
@@ -239,7 +239,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
                     lane.port().call(Request::pause(TORN_PAUSE_NS)).await?;
                     lane.port().call(self.leaf_request(place, i)).await?;
                 } else {
-                    lane.mark(Mark::LockedRead);
+                    lane.mark(Mark::LOCKED_READ);
                     self.read_leaf_locked(lane, place, i).await?;
                 }
             }

@@ -39,6 +39,8 @@
 //!   nodes.
 //! - A memory node that is down confirms no fence: what it and the others protect stays locked until it is back.
 
+pub(crate) mod marks;
+pub mod mutants;
 pub(crate) mod sweep;
 pub mod takeover;
 
@@ -46,13 +48,13 @@ use crate::marks::Mark;
 
 /// Marks of this room.
 pub const MARKS: &[Mark] = &[
-    Mark::RowFenced,
-    Mark::Takeover,
-    Mark::RedoReplayed,
-    Mark::RepairerDied,
-    Mark::MergeUndone,
-    Mark::SelfFenced,
-    Mark::RowSwept,
+    Mark::ROW_FENCED,
+    Mark::TAKEOVER,
+    Mark::REDO_REPLAYED,
+    Mark::REPAIRER_DIED,
+    Mark::MERGE_UNDONE,
+    Mark::SELF_FENCED,
+    Mark::ROW_SWEPT,
 ];
 
 /// Result of a sweep.

@@ -107,7 +107,7 @@ pub(crate) trait Sweep {
             return Ok(swept);
         }
         let dead = (row, seen.word.with_state(RowState::Dead));
-        let mut clean = planted(Mutant::RowFreedUnswept);
+        let mut clean = planted(Mutant::ROW_FREED_UNSWEPT);
         for _ in 0..PASSES_MAX {
             if clean {
                 break;
@@ -136,7 +136,7 @@ pub(crate) trait Sweep {
         let next = rows::advance(lane, home, row, word, RowState::Free).await;
         let next = next.map_err(|_| OpError::harmless(Cause::BadInput("the row cannot be freed")))?;
         swept.row_free = next.state() == Some(RowState::Free) || next.incarnation() != word.incarnation();
-        lane.mark(Mark::RowSwept);
+        lane.mark(Mark::ROW_SWEPT);
         Ok(swept)
     }
 
@@ -185,7 +185,7 @@ pub(crate) trait Sweep {
     /// has room for, at least one.
     async fn sweep_leaves(&self, lane: &Lane<'_>, site: Site<'_>, dead: Dead, pass: &mut Pass) -> Result<(), OpError> {
         let Some((locks, place_bytes)) = self.leaves() else { return Ok(()) };
-        if place_bytes == 0 || planted(Mutant::LeavesUnswept) {
+        if place_bytes == 0 || planted(Mutant::LEAVES_UNSWEPT) {
             return Ok(());
         }
         let share_bytes = site.room.len() / OUTBOX_REQUESTS;

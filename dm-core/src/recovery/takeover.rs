@@ -94,7 +94,7 @@ pub(crate) trait Recoverable: Locks {
         let now_ns = lane.port().elapsed_ns();
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
         let by_its_clock = seen.heartbeat * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
-        let over = over || planted(Mutant::LeaseByRemoteClock) && by_its_clock;
+        let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
         let word = seen.word;
         match word.state() {
             Some(RowState::Live) if !over => return Ok(()),
@@ -109,7 +109,7 @@ pub(crate) trait Recoverable: Locks {
                 return Ok(());
             }
         }
-        if planted(Mutant::TakeoverUnfenced) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
+        if planted(Mutant::TAKEOVER_UNFENCED) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
             self.recover(lane, site, lock_record, found, word.incarnation()).await?;
         }
         lane.watch(|watch| *watch = Watch::default());
@@ -144,14 +144,14 @@ pub(crate) trait Recoverable: Locks {
         if !recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
         }
-        let found = if planted(Mutant::TakeoverWithoutReplay) { None } else { found };
+        let found = if planted(Mutant::TAKEOVER_WITHOUT_REPLAY) { None } else { found };
         let Some(found) = found else {
             // Nothing of it is torn. A lane whose CAS loses finds that the dead word was replaced, which is what it
             // wanted.
             let free = self.free_word(lane, lock_record.protects).await?;
             let takeover = self.word_request(Label::Takeover, place, dead.0, free);
             if port.call(takeover).await?.value == dead.0 {
-                lane.mark(Mark::Takeover);
+                lane.mark(Mark::TAKEOVER);
             }
             return Ok(());
         };
@@ -169,7 +169,7 @@ pub(crate) trait Recoverable: Locks {
         port.with(|scratch| image.seal(scratch.get_mut(image_at..image_at + bytes).unwrap_or_default()));
         let Some(slot) = area.slot_of(lane, SLOTS_FOR_WRITES) else { return Ok(()) };
         // Waited for: if the takeover succeeds, the copy is there.
-        if !planted(Mutant::TakeoverWithoutCopy) {
+        if !planted(Mutant::TAKEOVER_WITHOUT_COPY) {
             port.call(Request::write(Label::Redo, lock.node, slot, bytes, image_at)).await?;
         }
         lane.track(LockRecord { stage: Stage::Posted, word: word.0, has_redo_record: true, ..lock_record })?;
@@ -178,9 +178,9 @@ pub(crate) trait Recoverable: Locks {
             lane.track(lock_record)?;
             return Ok(());
         }
-        lane.mark(Mark::Takeover);
+        lane.mark(Mark::TAKEOVER);
         if found.repair {
-            lane.mark(Mark::RepairerDied);
+            lane.mark(Mark::REPAIRER_DIED);
         }
         lane.track(LockRecord { stage: Stage::Held, word: word.0, has_redo_record: true, ..lock_record })?;
         found.writes.replay(lane, lock.node, image_at + HEADER_BYTES, recovery.unit_bytes);
@@ -191,7 +191,7 @@ pub(crate) trait Recoverable: Locks {
         }
         let unlock = port.push(self.word_request(Label::Unlock, place, word.0, free));
         port.submit().await?;
-        lane.mark(Mark::RedoReplayed);
+        lane.mark(Mark::REDO_REPLAYED);
         lane.track(lock_record)?;
         if port.completion(unlock).value == word.0 { Ok(()) } else { Err(OpError::harmless(Cause::Fenced)) }
     }
@@ -257,7 +257,7 @@ impl Site<'_> {
             if !self.recovery.lease.may_write() {
                 return Err(OpError::harmless(Cause::Fenced));
             }
-            lane.mark(Mark::RedoReplayed);
+            lane.mark(Mark::REDO_REPLAYED);
             let at = self.room.start + LOOK_BYTES + HEADER_BYTES;
             found.writes.replay(lane, lock.node, at, self.recovery.unit_bytes);
             lane.port().submit().await?;

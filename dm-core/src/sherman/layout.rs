@@ -151,7 +151,7 @@ impl<'a> Leaf<'a> {
     pub fn find(&self, key: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.scan_for(key) {
             Some(slot) if self.is_whole(slot) => Ok(Some(slot)),
-            _ if planted(Mutant::TornIsAbsent) => Ok(None),
+            _ if planted(Mutant::TORN_IS_ABSENT) => Ok(None),
             Some(_) => Err(DecodeError::Torn),
             None => self.all_whole().map(|()| None),
         }
@@ -317,7 +317,7 @@ impl<'a> LeafMut<'a> {
 
     fn touch(&mut self, slot: usize, occupied: bool) {
         let at = self.shape.entry_at(slot);
-        let reset = planted(Mutant::DeleteResetsVersion) && !occupied;
+        let reset = planted(Mutant::DELETE_RESETS_VERSION) && !occupied;
         let version = if reset { 0 } else { (self.view().control(slot) + 1) & VERSION_MASK };
         stripes::write(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
         stripes::set_entry_version(self.image, at, self.shape.entry_bytes(), version);

@@ -82,7 +82,9 @@
 //!   dropped. Without recovery none does.
 
 pub mod layout;
+pub(crate) mod marks;
 mod merge;
+pub mod mutants;
 pub mod parameters;
 pub mod search;
 pub mod split;
@@ -116,7 +118,7 @@ use parameters::{ParameterError, Parameters};
 use spin::Mutex;
 
 /// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.
-pub const MARKS: &[Mark] = &[Mark::Forwarded, Mark::LeafSplit, Mark::Merge, Mark::NodeReused, Mark::ScanRestart];
+pub const MARKS: &[Mark] = &[Mark::FORWARDED, Mark::LEAF_SPLIT, Mark::MERGE, Mark::NODE_REUSED, Mark::SCAN_RESTART];
 
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {

@@ -28,9 +28,9 @@ impl Sherman<'_> {
             self.tree.release(lane, held).await?;
             return Err(Interrupt::NoMemory);
         };
-        lane.mark(Mark::LeafSplit);
+        lane.mark(Mark::LEAF_SPLIT);
         if fresh.version != 0 {
-            lane.mark(Mark::NodeReused);
+            lane.mark(Mark::NODE_REUSED);
         }
         let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
         let right = fresh.address;
@@ -81,10 +81,10 @@ impl Sherman<'_> {
             LeafMut::new(&self.leaf, right).copy_from(&Leaf::new(&self.leaf, left), slot as usize, to);
             LeafMut::new(&self.leaf, left).clear(slot as usize);
         }
-        if planted(Mutant::SplitSorts) {
+        if planted(Mutant::SPLIT_SORTS) {
             self.sort_those_that_stay(left);
         }
-        let next = if planted(Mutant::LostSibling) { Header::read(left).sibling } else { address };
+        let next = if planted(Mutant::LOST_SIBLING) { Header::read(left).sibling } else { address };
         node::set_right(left, Some(separator), next);
     }
 

@@ -93,7 +93,7 @@ impl Sherman<'_> {
                     lane.attempt(&mut attempts, "reserving nodes for a split")?;
                 }
                 Attempt::Lost => {
-                    lane.mark(if cached { Mark::StaleCache } else { Mark::Restart });
+                    lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
                     self.tree.forget(&cursor);
                     self.tree.forget_root();
                     cached = false;

@@ -16,7 +16,7 @@ impl Smart<'_> {
     /// Locks a leaf, if it is unlocked or this `waits`, READs it into leaf image 0, and finalizes it if it is deleted:
     /// [`RadixLeaf::finalize`](crate::radix::leaf::RadixLeaf::finalize).
     pub(super) async fn finalize_leaf(&self, lane: &Lane<'_>, leaf: Place, waits: bool) -> Result<bool, Interrupt> {
-        if planted(Mutant::FinalizeUnlocked) {
+        if planted(Mutant::FINALIZE_UNLOCKED) {
             return Ok(self.finalize_unlocked(lane, leaf).await?);
         }
         let held = if waits {
@@ -48,7 +48,7 @@ impl Smart<'_> {
         });
         self.push_in_place(lane, &held, VALUE_AT)?;
         self.release_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
-        lane.mark(Mark::Finalized);
+        lane.mark(Mark::FINALIZED);
         Ok(true)
     }
 
@@ -64,7 +64,7 @@ impl Smart<'_> {
         if is_deleted {
             let at = self.tree.scratch.leaf(0);
             lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
-            lane.mark(Mark::Finalized);
+            lane.mark(Mark::FINALIZED);
         }
         Ok(is_deleted)
     }

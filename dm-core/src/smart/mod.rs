@@ -122,6 +122,8 @@ mod finalize;
 pub mod layout;
 mod leaf;
 mod lock;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod parameters;
 mod recover;
 mod search;
@@ -181,30 +183,30 @@ const WAITS_MAX: u32 = 1 << 16;
 
 /// Marks of this room; those of [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[
-    Mark::TornRead,
-    Mark::LockedRead,
-    Mark::StaleCache,
-    Mark::LockLost,
-    Mark::LockQueued,
-    Mark::HandOver,
-    Mark::LeafSplit,
-    Mark::Restart,
-    Mark::Settled,
-    Mark::HeaderSplit,
-    Mark::LongPath,
-    Mark::NodeReplaced,
-    Mark::HelpedReplacement,
-    Mark::ReplacementLost,
-    Mark::SlotLost,
-    Mark::SameByte,
-    Mark::Confirmed,
-    Mark::FrozenSlot,
-    Mark::Revived,
-    Mark::Finalized,
-    Mark::LeafReplaced,
-    Mark::LeafLeftOut,
-    Mark::NodeLeftOut,
-    Mark::FinalizedMet,
+    Mark::TORN_READ,
+    Mark::LOCKED_READ,
+    Mark::STALE_CACHE,
+    Mark::LOCK_LOST,
+    Mark::LOCK_QUEUED,
+    Mark::HAND_OVER,
+    Mark::LEAF_SPLIT,
+    Mark::RESTART,
+    Mark::SETTLED,
+    Mark::HEADER_SPLIT,
+    Mark::LONG_PATH,
+    Mark::NODE_REPLACED,
+    Mark::HELPED_REPLACEMENT,
+    Mark::REPLACEMENT_LOST,
+    Mark::SLOT_LOST,
+    Mark::SAME_BYTE,
+    Mark::CONFIRMED,
+    Mark::FROZEN_SLOT,
+    Mark::REVIVED,
+    Mark::FINALIZED,
+    Mark::LEAF_REPLACED,
+    Mark::LEAF_LEFT_OUT,
+    Mark::NODE_LEFT_OUT,
+    Mark::FINALIZED_MET,
 ];
 
 /// What a SMART index on one compute node is put together from.

@@ -34,7 +34,7 @@ impl Smart<'_> {
         let port = lane.port();
         let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.tree.scratch.leaf(0));
         let write = Request::write(Label::Entry, node, offset, bytes, at);
-        if planted(Mutant::ImageAfterData) {
+        if planted(Mutant::IMAGE_AFTER_DATA) {
             port.push(write);
         }
         if let Some(recovery) = self.recovery
@@ -43,7 +43,7 @@ impl Smart<'_> {
         {
             recovery.push_redo_record(lane, lock_record, node, Writes::one(offset, bytes), at)?;
         }
-        if !planted(Mutant::ImageAfterData) {
+        if !planted(Mutant::IMAGE_AFTER_DATA) {
             port.push(write);
         }
         lane.wrote_in_place();

@@ -41,11 +41,11 @@ impl Smart<'_> {
             match self.judge_leaf(lane) {
                 Ok(judged) => return Ok(judged),
                 Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what).into()),
-                Err(_) => lane.mark(Mark::TornRead),
+                Err(_) => lane.mark(Mark::TORN_READ),
             }
             lane.check_deadline()?;
         }
-        lane.mark(Mark::LockedRead);
+        lane.mark(Mark::LOCKED_READ);
         let (held, read) = self.lock_leaf(lane, place).await?;
         let judged = self.read_locked(lane, &held, read).await;
         self.release(lane, held).await?;
@@ -64,7 +64,7 @@ impl Smart<'_> {
             match self.judge_leaf(lane) {
                 Ok(judged) => return Ok(judged),
                 Err(DecodeError::Corrupt(what)) => return Err(corrupt(Place::of(held.protects), what)),
-                Err(_) => lane.mark(Mark::TornRead),
+                Err(_) => lane.mark(Mark::TORN_READ),
             }
             lane.port().push(Request::pause(TORN_PAUSE_NS));
             lane.port().submit().await?;

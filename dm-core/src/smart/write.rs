@@ -131,7 +131,7 @@ impl Smart<'_> {
         place: Place,
         before: Option<bool>,
     ) -> Result<Option<Outcome>, Interrupt> {
-        if planted(Mutant::DeleteUnlocked) && kind == OperationKind::Delete && before == Some(true) {
+        if planted(Mutant::DELETE_UNLOCKED) && kind == OperationKind::Delete && before == Some(true) {
             lane.port().with(|scratch| {
                 if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
                     self.leaf.close(image, LeafState::Deleted);
@@ -145,11 +145,11 @@ impl Smart<'_> {
         let valid = match self.read_locked(lane, &held, read).await {
             Ok(Judged { ours: true, state: LeafState::Valid }) => true,
             Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
-            Ok(Judged { ours: true, .. }) if planted(Mutant::FinalizedRevived) => false,
+            Ok(Judged { ours: true, .. }) if planted(Mutant::FINALIZED_REVIVED) => false,
             Ok(Judged { ours, .. }) => {
                 self.release(lane, held).await?;
                 if ours {
-                    lane.mark(Mark::FinalizedMet);
+                    lane.mark(Mark::FINALIZED_MET);
                 } else if before.is_some() {
                     return Err(corrupt(place, "a leaf whose key changed").into());
                 }
@@ -162,14 +162,14 @@ impl Smart<'_> {
         };
         // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.
         self.seal(lane);
-        let valid = if planted(Mutant::LeafBeforeLock) { before.unwrap_or(valid) } else { valid };
+        let valid = if planted(Mutant::LEAF_BEFORE_LOCK) { before.unwrap_or(valid) } else { valid };
         let (change, outcome) = self.decide(lane, kind, valid);
         if change == Change::Nothing {
             self.release(lane, held).await?;
             return Ok(Some(outcome));
         }
         if outcome == Outcome::Inserted {
-            lane.mark(Mark::Revived);
+            lane.mark(Mark::REVIVED);
         }
         let bytes = lane.port().with(|scratch| {
             let (front, images) = scratch.split_at_mut_checked(self.tree.scratch.leaves)?;
@@ -181,17 +181,17 @@ impl Smart<'_> {
             self.leaf.close(image, LeafState::Deleted);
             Some(VALUE_AT)
         });
-        let bytes = if planted(Mutant::WholeLeaf) { Some(self.leaf.place_bytes) } else { bytes };
+        let bytes = if planted(Mutant::WHOLE_LEAF) { Some(self.leaf.place_bytes) } else { bytes };
         lane.change_is_next();
         self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
-        if planted(Mutant::DeleteClearsSlot) && change == Change::Remove {
+        if planted(Mutant::DELETE_CLEARS_SLOT) && change == Change::Remove {
             self.clear_slot(lane, place);
         }
         self.release_with(lane, held).await?;
         if change == Change::Remove {
             self.met_deleted();
         }
-        if planted(Mutant::DeleteLooksAgain) && change == Change::Remove {
+        if planted(Mutant::DELETE_LOOKS_AGAIN) && change == Change::Remove {
             return Ok(Some(self.decide(lane, kind, false).1));
         }
         Ok(Some(outcome))

@@ -91,6 +91,8 @@
 #![cfg(feature = "toy")]
 
 pub mod layout;
+pub(crate) mod marks;
+pub mod mutants;
 pub mod parameters;
 
 use crate::btree::Options;
@@ -133,7 +135,7 @@ macro_rules! kinds_of_this_build {
 
 /// Marks of this room; those of [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] =
-    &[Mark::TornRead, Mark::LockedRead, Mark::LockLost, Mark::LockQueued, Mark::HandOver, Mark::Settled];
+    &[Mark::TORN_READ, Mark::LOCKED_READ, Mark::LOCK_LOST, Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::SETTLED];
 
 /// Versions that a reader meets before it READs under the lock.
 pub const READS_MAX: u32 = 8;
@@ -278,10 +280,10 @@ impl<'s> Toy<'s> {
             if root == seen {
                 return Ok(root);
             }
-            lane.mark(Mark::TornRead);
+            lane.mark(Mark::TORN_READ);
             lane.check_deadline()?;
         }
-        lane.mark(Mark::LockedRead);
+        lane.mark(Mark::LOCKED_READ);
         let (held, root) = self.lock(lane).await?;
         self.release(lane, held).await?;
         Ok(root)

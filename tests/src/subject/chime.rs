@@ -63,24 +63,24 @@ impl Subject for ChimeSubject {
         // A leaf is merged only when it has no records left, which is rare. A reader that comes from the left at that
         // moment is rarer.
         let adversity = &[
-            Mark::TornRead,
-            Mark::GuardRefusal,
-            Mark::LockedRead,
-            Mark::StaleCache,
-            Mark::MoveRight,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::InnerSplit,
-            Mark::RootGrowth,
-            Mark::HelpedSplit,
-            Mark::Merge,
-            Mark::NodeReused,
-            Mark::Hop,
-            Mark::Wrap,
+            Mark::TORN_READ,
+            Mark::GUARD_REFUSAL,
+            Mark::LOCKED_READ,
+            Mark::STALE_CACHE,
+            Mark::MOVE_RIGHT,
+            Mark::LOCK_LOST,
+            Mark::LOCK_QUEUED,
+            Mark::HAND_OVER,
+            Mark::LEAF_SPLIT,
+            Mark::INNER_SPLIT,
+            Mark::ROOT_GROWTH,
+            Mark::HELPED_SPLIT,
+            Mark::MERGE,
+            Mark::NODE_REUSED,
+            Mark::HOP,
+            Mark::WRAP,
         ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::MERGE, Mark::HELPED_SPLIT])
     }
 
     fn bulk_fill_percent(&self) -> (u64, u64) {
@@ -90,7 +90,7 @@ impl Subject for ChimeSubject {
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {
         // Leaves have more entries than there are keys here: they split, and purge deleted entries.
-        (14, &[Mark::LeafSplit, Mark::Purge])
+        (14, &[Mark::LEAF_SPLIT, Mark::PURGE])
     }
 
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
@@ -120,6 +120,6 @@ impl UnderItems for ChimeSubject {
     const WITH_ITEMS: &'static str = "items over chime";
 
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
-        (14, &[Mark::LeafSplit, Mark::LayerMade])
+        (14, &[Mark::LEAF_SPLIT, Mark::LAYER_MADE])
     }
 }

@@ -158,23 +158,23 @@ pub trait Subject: Sync {
     /// Marks that many lanes under adversity have to hit, and those that they have to hit while lanes are dropped.
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
         let adversity = &[
-            Mark::TornRead,
-            Mark::GuardRefusal,
-            Mark::LockedRead,
-            Mark::StaleCache,
-            Mark::MoveRight,
-            Mark::Forwarded,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::InnerSplit,
-            Mark::RootGrowth,
-            Mark::HelpedSplit,
-            Mark::Merge,
-            Mark::NodeReused,
+            Mark::TORN_READ,
+            Mark::GUARD_REFUSAL,
+            Mark::LOCKED_READ,
+            Mark::STALE_CACHE,
+            Mark::MOVE_RIGHT,
+            Mark::FORWARDED,
+            Mark::LOCK_LOST,
+            Mark::LOCK_QUEUED,
+            Mark::HAND_OVER,
+            Mark::LEAF_SPLIT,
+            Mark::INNER_SPLIT,
+            Mark::ROOT_GROWTH,
+            Mark::HELPED_SPLIT,
+            Mark::MERGE,
+            Mark::NODE_REUSED,
         ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
+        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::MERGE, Mark::HELPED_SPLIT])
     }
 
     /// Sizes of keys and values that it refuses, and what it says.
@@ -205,7 +205,7 @@ pub trait Subject: Sync {
     /// For how many keys a few lanes have to compete so that leaves change, and the marks of the changes that are
     /// frequent.
     fn few_keys(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::LeafSplit, Mark::Merge])
+        (3, &[Mark::LEAF_SPLIT, Mark::MERGE])
     }
 
     /// Makes every lock word in a node that of a holder that never releases it, or free.

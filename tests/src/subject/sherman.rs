@@ -55,6 +55,6 @@ impl UnderItems for ShermanSubject {
     const WITH_ITEMS: &'static str = "items over sherman";
 
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::LeafSplit, Mark::Merge, Mark::LayerMade])
+        (3, &[Mark::LEAF_SPLIT, Mark::MERGE, Mark::LAYER_MADE])
     }
 }

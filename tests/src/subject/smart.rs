@@ -64,19 +64,19 @@ impl Subject for SmartSubject {
 
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
         let adversity = &[
-            Mark::TornRead,
-            Mark::StaleCache,
-            Mark::Confirmed,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::HeaderSplit,
-            Mark::NodeReplaced,
-            Mark::SlotLost,
-            Mark::Revived,
+            Mark::TORN_READ,
+            Mark::STALE_CACHE,
+            Mark::CONFIRMED,
+            Mark::LOCK_LOST,
+            Mark::LOCK_QUEUED,
+            Mark::HAND_OVER,
+            Mark::LEAF_SPLIT,
+            Mark::HEADER_SPLIT,
+            Mark::NODE_REPLACED,
+            Mark::SLOT_LOST,
+            Mark::REVIVED,
         ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::NodeReplaced])
+        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::NODE_REPLACED])
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
@@ -89,7 +89,7 @@ impl Subject for SmartSubject {
     }
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::Revived])
+        (3, &[Mark::REVIVED])
     }
 
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
@@ -118,6 +118,6 @@ impl UnderItems for SmartSubject {
     const WITH_ITEMS: &'static str = "items over smart";
 
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::Revived, Mark::LayerMade])
+        (3, &[Mark::REVIVED, Mark::LAYER_MADE])
     }
 }

@@ -57,8 +57,8 @@ impl Subject for ToySubject {
     }
 
     fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[Mark::TornRead, Mark::LockLost, Mark::LockQueued, Mark::HandOver, Mark::ChunkGranted];
-        (adversity, &[Mark::Settled, Mark::HandOver])
+        let adversity = &[Mark::TORN_READ, Mark::LOCK_LOST, Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::CHUNK_GRANTED];
+        (adversity, &[Mark::SETTLED, Mark::HAND_OVER])
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
@@ -79,6 +79,6 @@ impl UnderItems for ToySubject {
     const WITH_ITEMS: &'static str = "items over toy";
 
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::LayerMade])
+        (3, &[Mark::LAYER_MADE])
     }
 }

@@ -5,7 +5,7 @@ use crate::bed::{Bed, Fixture, Setup};
 use crate::client::{Client, Stand, Steps, on_bed};
 use crate::oracle::{answer, number};
 use crate::subject::{Running, Shape, Subject};
-use dm_core::marks::Mark;
+use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind, Outcome};
 use dm_core::verbs::LaneId;
 use dm_sim::rng::Rng;
@@ -240,7 +240,7 @@ fn drop_at<T>(steps: &mut Steps<'_, '_, T>, client: &mut Client<'_, '_>, moment:
 /// handed the lock, holds it, or settles. No wake is lost, every lane ends, no lock stays held, and each key's value
 /// was written by some operation.
 pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
-    let mut marks = [0; Mark::ALL.len()];
+    let mut marks = [0; MARKS_MAX];
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
         let switches = fixture.switches(subject);
@@ -253,15 +253,15 @@ pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
             super::fill(client, 60, 10);
             scuffle(client, &mut rng, seed, subject.few_keys().0);
             for lane in client.lanes {
-                for (sum, &mark) in marks.iter_mut().zip(Mark::ALL) {
-                    *sum += lane.marked(mark);
+                for &mark in dm_core::rooms::MARKS {
+                    marks[mark.number()] += lane.marked(mark);
                 }
             }
         });
     }
-    let always = [Mark::LockQueued, Mark::HandOver, Mark::Settled];
+    let always = [Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::SETTLED];
     for &mark in always.iter().chain(subject.few_keys().1) {
-        assert!(marks[mark as usize] > 100, "{} happened {} times", mark.name(), marks[mark as usize]);
+        assert!(marks[mark.number()] > 100, "{} happened {} times", mark.name(), marks[mark.number()]);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::bed::Setup;
 use crate::oracle::{self, answer, stamp, value};
 use crate::subject::{AnyIndex, Opened, Shape, Subject};
 use dm_core::lane::Lane;
-use dm_core::marks::Mark;
+use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::verbs::{LaneId, NodeId, Status};
 use dm_sim::rng::Rng;
@@ -177,26 +177,27 @@ pub fn a_memory_node_dies_among_many_lanes(subject: &dyn Subject) {
     }
 }
 
-struct Marks([u64; Mark::ALL.len()]);
+struct Marks([u64; MARKS_MAX]);
 
 impl Default for Marks {
     fn default() -> Self {
-        Self([0; Mark::ALL.len()])
+        Self([0; MARKS_MAX])
     }
 }
 
 impl Marks {
     fn add(&mut self, lane: &Lane<'_>) {
-        for (sum, &mark) in self.0.iter_mut().zip(Mark::ALL) {
-            *sum += u64::from(lane.marked(mark));
+        for &mark in dm_core::rooms::MARKS {
+            self.0[mark.number()] += u64::from(lane.marked(mark));
         }
     }
 
     fn assert(&self, wanted: &[Mark]) {
-        let all: Vec<_> = Mark::ALL.iter().map(|&mark| format!("{} {}", mark.name(), self.0[mark as usize])).collect();
+        let all: Vec<_> =
+            dm_core::rooms::MARKS.iter().map(|&mark| format!("{} {}", mark.name(), self.0[mark.number()])).collect();
         println!("{}", all.join(", "));
         for &mark in wanted {
-            assert!(self.0[mark as usize] > 0, "{} never happened: {}", mark.name(), all.join(", "));
+            assert!(self.0[mark.number()] > 0, "{} never happened: {}", mark.name(), all.join(", "));
         }
     }
 }

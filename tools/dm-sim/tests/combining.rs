@@ -3,7 +3,7 @@
 //!
 //! The histories have one key, so that every WRITE of an entry and every READ of a leaf is about that key.
 
-use dm_core::marks::Mark;
+use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::verbs::Verb;
 use dm_sim::check::{Answer, Call, Record};
 use dm_sim::log::What;
@@ -25,7 +25,7 @@ fn overlaps(replay: &Replay, operation: &Record, verb: Verb, labels: &[&str]) ->
 fn who_is_told_was_under_way_when_memory_was_changed_or_looked_at() {
     let settings = Settings { keys: (1, 1), ..Settings::default() };
     let mut verifier = Verifier::new(Bounded(Sherman), settings);
-    let mut marks = vec![0; Mark::ALL.len()];
+    let mut marks = vec![0; MARKS_MAX];
     let (mut writes, mut reads) = (0, 0);
     for seed in 0..400 {
         let replay = verifier.replay(seed);
@@ -52,7 +52,7 @@ fn who_is_told_was_under_way_when_memory_was_changed_or_looked_at() {
     }
     println!("{writes} writes, {reads} reads");
     assert!(writes > 1000 && reads > 1000, "{writes} writes and {reads} reads are too few to tell");
-    for mark in [Mark::CombinedWrite, Mark::DelegatedRead] {
-        assert!(marks[mark as usize] > 100, "{}: {}", mark.name(), marks[mark as usize]);
+    for mark in [Mark::COMBINED_WRITE, Mark::DELEGATED_READ] {
+        assert!(marks[mark.number()] > 100, "{}: {}", mark.name(), marks[mark.number()]);
     }
 }

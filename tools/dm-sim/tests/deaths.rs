@@ -6,17 +6,17 @@ use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, Tre
 
 /// Marks that every index must have hit when each of its operations was cut short.
 const MARKS: &[Mark] = &[
-    Mark::LeafSplit,
-    Mark::InnerSplit,
-    Mark::RootGrowth,
-    Mark::Merge,
-    Mark::HelpedSplit,
-    Mark::RowFenced,
-    Mark::Takeover,
-    Mark::RedoReplayed,
-    Mark::RepairerDied,
-    Mark::MergeUndone,
-    Mark::RowSwept,
+    Mark::LEAF_SPLIT,
+    Mark::INNER_SPLIT,
+    Mark::ROOT_GROWTH,
+    Mark::MERGE,
+    Mark::HELPED_SPLIT,
+    Mark::ROW_FENCED,
+    Mark::TAKEOVER,
+    Mark::REDO_REPLAYED,
+    Mark::REPAIRER_DIED,
+    Mark::MERGE_UNDONE,
+    Mark::ROW_SWEPT,
 ];
 
 fn cut_short(cases: &[Case], more: &[Mark]) {
@@ -30,18 +30,18 @@ fn cut_short(cases: &[Case], more: &[Mark]) {
     }
     assert!(sum.is_clean(), "{sum}");
     for mark in MARKS.iter().chain(more) {
-        assert!(sum.marks[*mark as usize] > 0, "never hit: {}\n{sum}", mark.name());
+        assert!(sum.marks[mark.number()] > 0, "never hit: {}\n{sum}", mark.name());
     }
 }
 
 #[test]
 fn an_operation_of_sherman_can_be_cut_short_anywhere() {
-    cut_short(&Sherman::crash_cases(), &[Mark::ChunkCollected, Mark::NodeReclaimed]);
+    cut_short(&Sherman::crash_cases(), &[Mark::CHUNK_COLLECTED, Mark::NODE_RECLAIMED]);
 }
 
 #[test]
 fn an_operation_of_chime_can_be_cut_short_anywhere() {
-    let more = [Mark::Hop, Mark::Wrap, Mark::Purge, Mark::Doubted, Mark::ChunkCollected, Mark::NodeReclaimed];
+    let more = [Mark::HOP, Mark::WRAP, Mark::PURGE, Mark::DOUBTED, Mark::CHUNK_COLLECTED, Mark::NODE_RECLAIMED];
     cut_short(&Chime::crash_cases(), &more);
 }
 
@@ -69,7 +69,7 @@ fn many_deaths<K: TreeKind>(kind: K) {
     let report = random::run(&mut verifier, &settings, 0..400);
     assert!(report.is_clean(), "{report}");
     assert!(report.faults[FaultKind::Crash as usize] > 500, "{report}");
-    assert!(report.marks[Mark::RedoReplayed as usize] > 0, "{report}");
+    assert!(report.marks[Mark::REDO_REPLAYED.number()] > 0, "{report}");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn seeds_that_found_something() {
     let settings = Settings { faults: survivable(), ..Settings::default() };
     let report = Verifier::new(Recovered(Sherman), settings).verify([6_932_235_357_037]);
     assert!(report.is_clean(), "{report}");
-    for mark in [Mark::HandOver, Mark::Merge, Mark::Takeover, Mark::RedoReplayed] {
-        assert!(report.marks[mark as usize] > 0, "it is another history now: {}\n{report}", mark.name());
+    for mark in [Mark::HAND_OVER, Mark::MERGE, Mark::TAKEOVER, Mark::REDO_REPLAYED] {
+        assert!(report.marks[mark.number()] > 0, "it is another history now: {}\n{report}", mark.name());
     }
 }
 

@@ -6,8 +6,8 @@ use dm_sim::verify::{Chime, Sherman, TreeKind, lives};
 fn go_round<K: TreeKind>(kind: K, seeds: u64) {
     let played = lives::play(kind, 0..seeds);
     assert_eq!(played.finding, None);
-    for mark in [Mark::LimboEntered, Mark::LimboLeft, Mark::NodeReused, Mark::Merge, Mark::StaleCache] {
-        assert!(played.marks[mark as usize] > 0, "never hit: {}", mark.name());
+    for mark in [Mark::LIMBO_ENTERED, Mark::LIMBO_LEFT, Mark::NODE_REUSED, Mark::MERGE, Mark::STALE_CACHE] {
+        assert!(played.marks[mark.number()] > 0, "never hit: {}", mark.name());
     }
 }
 

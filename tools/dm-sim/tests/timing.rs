@@ -116,7 +116,7 @@ fn run<I: Index>(profile: &Profile, shape: &Shape, indexes: &[I], each: u64) -> 
     crew.run(&mut work, Until::Finished).unwrap();
     crew.settle();
     let usage = Usage::between(crew.cluster(), &before, &crew.snapshot());
-    let handed = crew.marked(Mark::HandOver);
+    let handed = crew.marked(Mark::HAND_OVER);
     let memory = cluster.memories_mut().get(MN).unwrap();
     let words = (0..16).map(|word| memory.host.word(word * 8)).collect();
     Ran { work, usage, words, handed }

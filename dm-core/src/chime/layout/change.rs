@@ -22,7 +22,7 @@ impl Touched {
 
     /// Adds an entry whose bitmap was changed.
     pub fn add_bitmap(&mut self, slot: usize) {
-        if !planted(Mutant::BitmapKeepsVersion) {
+        if !planted(Mutant::BITMAP_KEEPS_VERSION) {
             self.add(slot);
         }
     }

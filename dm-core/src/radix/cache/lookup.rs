@@ -186,7 +186,7 @@ impl NodeCache<'_> {
         let size = size.load(Relaxed);
         // All records are of the era that the root slot had, or of a later one. A later one may be taken for too old,
         // which costs a READ.
-        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Mutant::CopiesOutlive) {
+        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Mutant::COPIES_OUTLIVE) {
             return Step::Miss;
         }
         let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));

@@ -24,7 +24,7 @@ use dm_core::btree::Options;
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::marks::Mark;
+use dm_core::marks::MARKS_MAX;
 use dm_core::memory::{Epochs, GENERATIONS, Participant, Pin};
 use dm_core::operation::{Cause, OpError};
 use dm_core::verbs::{LaneId, Request, Verb};
@@ -83,7 +83,7 @@ enum Story {
 pub struct Lives {
     /// Scenarios that ran.
     pub runs: u64,
-    /// Coverage marks, by [`Mark`].
+    /// Coverage marks, by number.
     pub marks: Vec<u64>,
     /// The first scenario that failed: its seed, and the reason.
     pub finding: Option<(u64, String)>,
@@ -91,7 +91,7 @@ pub struct Lives {
 
 /// Runs the scenarios of `seeds` until one fails.
 pub fn play<K: TreeKind>(_: K, seeds: std::ops::Range<u64>) -> Lives {
-    let mut lives = Lives { marks: vec![0; Mark::ALL.len()], ..Lives::default() };
+    let mut lives = Lives { marks: vec![0; MARKS_MAX], ..Lives::default() };
     for seed in seeds {
         lives.runs += 1;
         let mut what = Ok(());
@@ -173,8 +173,8 @@ fn with_scene<K: TreeKind>(
             now_ns: 0,
         });
         for lane in &lanes {
-            for mark in Mark::ALL {
-                marks[*mark as usize] += u64::from(lane.marked(*mark));
+            for mark in dm_core::rooms::MARKS {
+                marks[mark.number()] += u64::from(lane.marked(*mark));
             }
         }
     })

@@ -117,8 +117,8 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
         };
         let mut stage = Stage { index, lane: &lane, fabric, root_word, leaf_bytes, case, mixed: &mut mixed };
         stage.play(&mut Rng::new(seed ^ 0x5eed_0009));
-        mixed.hops = lane.marked(Mark::Hop).into();
-        mixed.wraps = lane.marked(Mark::Wrap).into();
+        mixed.hops = lane.marked(Mark::HOP).into();
+        mixed.wraps = lane.marked(Mark::WRAP).into();
     });
     if let Err(error) = opened {
         mixed.finding = Some(error.to_string());

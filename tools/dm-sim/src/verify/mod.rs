@@ -67,11 +67,6 @@ pub use tree::{Bounded, TreeKind};
 macro_rules! kinds {
     ([$($Kind:ident $kind:ident),*]) => {
         $(pub use $kind::$Kind;)*
-
-        /// Mutants in code that only one kind has.
-        fn own_bugs() -> Vec<dm_core::mutants::Mutant> {
-            [$($Kind::own_bugs()),*].concat()
-        }
     };
 }
 

@@ -4,7 +4,7 @@ use super::accounting::Account;
 use super::faults::{FaultKind, Suffered};
 use super::tolerance::Failed;
 use crate::check::{self, Hardness, Violation};
-use dm_core::marks::Mark;
+use dm_core::marks::MARKS_MAX;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -112,7 +112,7 @@ pub struct History {
     pub rdwc: Option<bool>,
     /// Steps of the driver.
     pub steps: u64,
-    /// Coverage marks, by [`Mark`].
+    /// Coverage marks, by number.
     pub marks: Vec<u64>,
 }
 
@@ -142,7 +142,7 @@ pub struct Report {
     pub too_hard: (u64, Option<Hardness>),
     /// Operations that failed in a tolerable way, by cause.
     pub failed: BTreeMap<String, u64>,
-    /// Coverage marks, by [`Mark`].
+    /// Coverage marks, by number.
     pub marks: Vec<u64>,
     /// Histories with findings, by kind of the first.
     pub kinds: BTreeMap<&'static str, u64>,
@@ -167,7 +167,7 @@ impl Default for Report {
             steps: 0,
             too_hard: (0, None),
             failed: BTreeMap::new(),
-            marks: vec![0; Mark::ALL.len()],
+            marks: vec![0; MARKS_MAX],
             kinds: BTreeMap::new(),
             findings: Vec::new(),
         }
@@ -272,7 +272,7 @@ impl fmt::Display for Report {
             writeln!(f, "{count} operations failed: {cause}")?;
         }
         let marks: Vec<String> =
-            Mark::ALL.iter().map(|mark| format!("{} {}", mark.name(), self.marks[*mark as usize])).collect();
+            dm_core::rooms::MARKS.iter().map(|mark| format!("{} {}", mark.name(), self.marks[mark.number()])).collect();
         writeln!(f, "marks: {}", marks.join(", "))?;
         for (kind, count) in &self.kinds {
             writeln!(f, "{count} histories: {kind}")?;

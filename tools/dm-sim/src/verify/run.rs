@@ -21,7 +21,7 @@ use crate::run::block_on;
 use crate::workload::run_workload;
 use crate::world::World;
 use dm_core::lane::Lane;
-use dm_core::marks::Mark;
+use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::lock_word::RowId;
@@ -282,7 +282,7 @@ fn empty_history(findings: Vec<Finding>) -> History {
         memory: None,
         rdwc: None,
         steps: 0,
-        marks: vec![0; Mark::ALL.len()],
+        marks: vec![0; MARKS_MAX],
     }
 }
 
@@ -355,8 +355,8 @@ impl Stage<'_> {
             Ok(()) => self.afterwards(&lanes, &mut history, now_ns),
         }
         for lane in lanes.iter().copied().flatten() {
-            for mark in Mark::ALL {
-                history.marks[*mark as usize] += u64::from(lane.marked(*mark));
+            for mark in dm_core::rooms::MARKS {
+                history.marks[mark.number()] += u64::from(lane.marked(*mark));
             }
         }
         history.findings = std::mem::take(&mut self.findings);
@@ -627,7 +627,7 @@ impl Stage<'_> {
                 // no block is lost at all.
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
-                let forgotten = told(Mark::BlockLost) || told(Mark::BlockLeft);
+                let forgotten = told(Mark::BLOCK_LOST) || told(Mark::BLOCK_LEFT);
                 let collected = collected_orphans && self.collects_all && history.suffered.down.is_none();
                 if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
                     let what = format!("{} pieces are lost: {account}", account.leaked_pieces);

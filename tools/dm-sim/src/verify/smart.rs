@@ -27,6 +27,7 @@ use dm_core::radix::slot::{Child, Node as RadixNode, Place, Slot};
 use dm_core::remote::NodeGeometry;
 use dm_core::smart::layout::LeafState;
 use dm_core::smart::parameters::Parameters;
+use dm_core::{recovery, smart};
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
 
@@ -59,7 +60,7 @@ impl TreeKind for Smart {
     /// nearly empty node below a full one takes more inserts and deletes than a history has; the scenarios of reused
     /// places have such nodes.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MergeUndone, Mark::RepairerDied, Mark::SelfFenced, Mark::NodeLeftOut]
+        &[Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED, Mark::NODE_LEFT_OUT]
     }
 
     fn crash_cases() -> Vec<Case> {
@@ -70,22 +71,24 @@ impl TreeKind for Smart {
         Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
     }
 
-    fn own_bugs() -> &'static [Mutant] {
-        Mutant::SMART
-    }
-
     /// Its own mutants, and those of shared code that show in it.
     fn bugs() -> Vec<Mutant> {
-        let shared = [
-            Mutant::LimboTooShort,
-            Mutant::TakeoverUnfenced,
-            Mutant::LeaseByRemoteClock,
-            Mutant::ImageAfterData,
-            Mutant::TakeoverWithoutCopy,
-            Mutant::TakeoverWithoutReplay,
-            Mutant::LeavesUnswept,
+        let rooms = [
+            &[
+                Mutant::LIMBO_TOO_SHORT,
+                Mutant::PINS_END_EARLY,
+                Mutant::CLOSED_UNREAD,
+                Mutant::CLOSED_KEPT,
+                Mutant::WALK_AT_ONCE,
+                Mutant::OPEN_AT_ONCE,
+                Mutant::IMAGE_AFTER_DATA,
+            ],
+            recovery::mutants::DECLARED,
+            dm_core::radix::mutants::DECLARED,
+            smart::mutants::DECLARED,
         ];
-        Mutant::SMART.iter().copied().chain(shared).collect()
+        // Its locks lie in leaves, and are swept by another way.
+        rooms.concat().into_iter().filter(|bug| *bug != Mutant::ROW_FREED_UNSWEPT).collect()
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {
@@ -147,12 +150,12 @@ impl Below for Smart {
     const ITEMS_OPTION: &'static str = "items-over-smart";
     /// Also those of the index below: it has no merges, and enumerated deaths test the others.
     const RARE_MARKS: &'static [Mark] = &[
-        Mark::CombinedWrite,
-        Mark::EntryRevisited,
-        Mark::LayerLost,
-        Mark::MergeUndone,
-        Mark::RepairerDied,
-        Mark::SelfFenced,
+        Mark::COMBINED_WRITE,
+        Mark::ENTRY_REVISITED,
+        Mark::LAYER_LOST,
+        Mark::MERGE_UNDONE,
+        Mark::REPAIRER_DIED,
+        Mark::SELF_FENCED,
     ];
 }
 

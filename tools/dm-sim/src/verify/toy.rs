@@ -53,7 +53,7 @@ impl TreeKind for Toy {
     /// Its chunk is granted under its lock: nobody competes for one. Nothing is replayed, since nothing is torn, and
     /// nothing is merged. Repairers have next to nothing to do in which they could die.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::ChunkRaceLost, Mark::RedoReplayed, Mark::RepairerDied, Mark::MergeUndone, Mark::SelfFenced]
+        &[Mark::CHUNK_RACE_LOST, Mark::REDO_REPLAYED, Mark::REPAIRER_DIED, Mark::MERGE_UNDONE, Mark::SELF_FENCED]
     }
 
     /// A crash leaves one root word or the next.
@@ -113,13 +113,13 @@ impl Below for Toy {
     const ITEMS_OPTION: &'static str = "items-over-toy";
     /// Those of the index below besides.
     const RARE_MARKS: &'static [Mark] = &[
-        Mark::EntryRevisited,
-        Mark::LayerLost,
-        Mark::ChunkRaceLost,
-        Mark::RedoReplayed,
-        Mark::RepairerDied,
-        Mark::MergeUndone,
-        Mark::SelfFenced,
+        Mark::ENTRY_REVISITED,
+        Mark::LAYER_LOST,
+        Mark::CHUNK_RACE_LOST,
+        Mark::REDO_REPLAYED,
+        Mark::REPAIRER_DIED,
+        Mark::MERGE_UNDONE,
+        Mark::SELF_FENCED,
     ];
 }
 

@@ -103,11 +103,6 @@ pub trait TreeKind: Copy {
         None
     }
 
-    /// Mutants in code that only this kind has.
-    fn own_bugs() -> &'static [Mutant] {
-        &[]
-    }
-
     /// Mutants that can be tested in it.
     fn bugs() -> Vec<Mutant>;
 

@@ -21,7 +21,6 @@ use crate::workload::spec::{Phase, Spec};
 use crate::workload::stream::{InsertCounter, Workload};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
-use dm_core::marks::Mark;
 use dm_core::match_kind;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
@@ -333,7 +332,8 @@ impl Counted<'_> {
         crew.run(work, Until::Operations(ramp)).map_err(failed)?;
         let ramp_operations = crew.done();
         count(work, true);
-        let marks = |crew: &Crew<'_, 'i, 'm, I, F, S>| Mark::ALL.iter().map(|&mark| crew.marked(mark)).collect();
+        let marks =
+            |crew: &Crew<'_, 'i, 'm, I, F, S>| dm_core::rooms::MARKS.iter().map(|&mark| crew.marked(mark)).collect();
         let marks_before: Vec<u64> = marks(&crew);
         let before = crew.snapshot();
         let progress = progress(self.name, self.operations);
@@ -352,7 +352,7 @@ impl Counted<'_> {
         stop();
         crew.run(work, Until::Finished).map_err(failed)?;
         crew.settle();
-        let marks = Mark::ALL
+        let marks = dm_core::rooms::MARKS
             .iter()
             .zip(marks_before.iter().zip(&marks_after))
             .filter(|(_, (before, after))| after > before)

@@ -260,8 +260,8 @@ pub struct Hotspot {
 impl Hotspot {
     /// What lanes have counted, each mark by `counted`.
     pub fn new(budget_bytes: u64, counted: impl Fn(Mark) -> u64) -> Self {
-        let guessed = counted(Mark::Speculated);
-        Self { budget_bytes, asked: counted(Mark::Unguessed) + guessed, guessed, wrong: counted(Mark::GuessedWrong) }
+        let guessed = counted(Mark::SPECULATED);
+        Self { budget_bytes, asked: counted(Mark::UNGUESSED) + guessed, guessed, wrong: counted(Mark::GUESSED_WRONG) }
     }
 
     /// `self` without what was counted `before`.

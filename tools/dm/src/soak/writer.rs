@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let terms = arguments.lease.terms()?;
     #[cfg(feature = "planted")]
-    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::mutants::Mutant::from_name) {
+    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::rooms::mutant) {
         dm_core::mutants::plant(Some(bug));
     }
     let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };

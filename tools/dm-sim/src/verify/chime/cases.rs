@@ -22,7 +22,7 @@ fn wraps(probe: &Probe) -> bool {
 }
 
 fn splits_only(probe: &Probe, grows: bool, inner: bool) -> bool {
-    probe.did(Mark::LeafSplit) && probe.did(Mark::RootGrowth) == grows && probe.did(Mark::InnerSplit) == inner
+    probe.did(Mark::LEAF_SPLIT) && probe.did(Mark::ROOT_GROWTH) == grows && probe.did(Mark::INNER_SPLIT) == inner
 }
 
 /// Whether the operation's key is the lowest, or the highest, of those in the tree.
@@ -33,20 +33,20 @@ fn at_edge(story: &Story, highest: bool) -> bool {
 }
 
 const WANTED: &[Wanted] = &[
-    ("an insert near its home", Insert, |_, probe| probe.entry_writes() == 1 && !probe.did(Mark::Hop)),
-    ("an insert around the end", Insert, |_, probe| wraps(probe) && !probe.did(Mark::Hop)),
-    ("an insert that hops", Insert, |_, probe| probe.did(Mark::Hop) && !wraps(probe)),
-    ("an insert that hops around the end", Insert, |_, probe| probe.did(Mark::Hop) && wraps(probe)),
-    ("an upsert that hops", Upsert, |_, probe| probe.did(Mark::Hop)),
-    ("an insert that purges a leaf", Insert, |_, probe| probe.did(Mark::Purge)),
+    ("an insert near its home", Insert, |_, probe| probe.entry_writes() == 1 && !probe.did(Mark::HOP)),
+    ("an insert around the end", Insert, |_, probe| wraps(probe) && !probe.did(Mark::HOP)),
+    ("an insert that hops", Insert, |_, probe| probe.did(Mark::HOP) && !wraps(probe)),
+    ("an insert that hops around the end", Insert, |_, probe| probe.did(Mark::HOP) && wraps(probe)),
+    ("an upsert that hops", Upsert, |_, probe| probe.did(Mark::HOP)),
+    ("an insert that purges a leaf", Insert, |_, probe| probe.did(Mark::PURGE)),
     ("an insert that splits the root leaf", Insert, |_, probe| splits_only(probe, true, false)),
     ("an insert that splits a leaf", Insert, |_, probe| splits_only(probe, false, false)),
     ("an insert that splits an inner node", Insert, |_, probe| splits_only(probe, false, true)),
     ("an insert that splits up to a new root", Insert, |_, probe| splits_only(probe, true, true)),
-    ("a delete that empties the leftmost leaf", Delete, |story, probe| probe.did(Mark::Merge) && at_edge(story, false)),
-    ("a delete that empties the rightmost leaf", Delete, |story, probe| probe.did(Mark::Merge) && at_edge(story, true)),
+    ("a delete that empties the leftmost leaf", Delete, |story, probe| probe.did(Mark::MERGE) && at_edge(story, false)),
+    ("a delete that empties the rightmost leaf", Delete, |story, probe| probe.did(Mark::MERGE) && at_edge(story, true)),
     ("a delete that empties a leaf", Delete, |story, probe| {
-        probe.did(Mark::Merge) && !at_edge(story, false) && !at_edge(story, true)
+        probe.did(Mark::MERGE) && !at_edge(story, false) && !at_edge(story, true)
     }),
 ];
 

@@ -11,7 +11,7 @@ use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
 use crate::verify::walk::{self, Plot};
 use dm_core::lane::Lane;
-use dm_core::marks::Mark;
+use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::membership::lease::{Lease, LeaseConfig};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, Effect, OperationKind};
@@ -95,7 +95,7 @@ impl Enumeration {
 
     fn add(&mut self, ran: &Ran, what: impl FnOnce() -> String) {
         self.runs += 1;
-        self.marks.resize(Mark::ALL.len(), 0);
+        self.marks.resize(MARKS_MAX, 0);
         for (sum, count) in self.marks.iter_mut().zip(&ran.marks) {
             *sum += count;
         }
@@ -114,7 +114,7 @@ impl Enumeration {
         self.points += other.points;
         self.runs += other.runs;
         self.repairers_died += other.repairers_died;
-        self.marks.resize(Mark::ALL.len(), 0);
+        self.marks.resize(MARKS_MAX, 0);
         for (sum, count) in self.marks.iter_mut().zip(&other.marks) {
             *sum += count;
         }
@@ -133,8 +133,10 @@ impl fmt::Display for Enumeration {
             "{cases} cases, {points} crash points, {runs} runs, in {repairers_died} of them a repairer died too; {failed} failed"
         )?;
         writeln!(f, "in the end, of all runs: {memory}")?;
-        let marks = Mark::ALL.iter().zip(&self.marks).filter(|(_, count)| **count > 0);
-        let marks: Vec<String> = marks.map(|(mark, count)| format!("{} {count}", mark.name())).collect();
+        let counts =
+            dm_core::rooms::MARKS.iter().map(|mark| (mark.name(), self.marks.get(mark.number()).unwrap_or(&0)));
+        let marks: Vec<String> =
+            counts.filter(|(_, count)| **count > 0).map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(f, "marks: {}", marks.join(", "))?;
         self.findings.iter().try_for_each(|finding| writeln!(f, "\n{finding}"))
     }
@@ -247,7 +249,7 @@ pub(in crate::verify) struct Probe {
 impl Probe {
     /// Whether it counted this mark.
     pub(in crate::verify) fn did(&self, mark: Mark) -> bool {
-        self.marks.get(mark as usize).is_some_and(|count| *count > 0)
+        self.marks.get(mark.number()).is_some_and(|count| *count > 0)
     }
 
     /// Its submits.
@@ -267,10 +269,13 @@ pub(in crate::verify) fn probe(case: &Case) -> Probe {
     let mut ran = Ran::default();
     with_stage(case, 1, &mut ran, &mut |stage| {
         stage.begin()?;
-        let marks = || Mark::ALL.iter().map(|mark| stage.lanes[0].marked(*mark)).collect::<Vec<_>>();
-        let before = marks();
+        let marked = |mark: &Mark| stage.lanes[0].marked(*mark);
+        let before: Vec<u32> = dm_core::rooms::MARKS.iter().map(marked).collect();
         stage.act(None)?;
-        probe.marks = marks().iter().zip(before).map(|(after, before)| after - before).collect();
+        probe.marks = vec![0; MARKS_MAX];
+        for (mark, before) in dm_core::rooms::MARKS.iter().zip(before) {
+            probe.marks[mark.number()] = stage.lanes[0].marked(*mark) - before;
+        }
         Ok(())
     });
     probe.submits = ran.victim;
@@ -291,7 +296,7 @@ pub(in crate::verify) fn with_stage(
     let plot = plot(case);
     plot.format(&config, &mut table.memories);
     let geometry = plot.geometry(&config);
-    ran.marks = vec![0; Mark::ALL.len()];
+    ran.marks = vec![0; MARKS_MAX];
     let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
     let mut joined = Vec::new();
     for number in 0..COMPUTE_NODES {
@@ -357,8 +362,8 @@ pub(in crate::verify) fn with_stage(
             stage.ran.findings.push(what);
         }
         for lane in &lanes {
-            for mark in Mark::ALL {
-                ran.marks[*mark as usize] += u64::from(lane.marked(*mark));
+            for mark in dm_core::rooms::MARKS {
+                ran.marks[mark.number()] += u64::from(lane.marked(*mark));
             }
         }
     });
@@ -525,7 +530,7 @@ impl Stage<'_, '_> {
     /// the lease it settles, and the tree is as before.
     fn late_holder(&mut self) -> Result<(), String> {
         let (index, lane, lease) = (self.opened[0], &self.lanes[0], self.leases[0]);
-        let fenced_itself = lane.marked(Mark::SelfFenced);
+        let fenced_itself = lane.marked(Mark::SELF_FENCED);
         let late_us = (LEASE_NS / 1000) as u32;
         // Before the CAS: the holder decides what to write after it has the lock.
         let locks = |lane: &Lane<'_>| {
@@ -538,7 +543,7 @@ impl Stage<'_, '_> {
         if !matches!(&ended, Ended::Failed(error) if error.cause == Cause::Fenced && error.effect == Effect::None) {
             return Err(format!("an update of a holder whose lease is over: {ended:?}"));
         }
-        if lane.marked(Mark::SelfFenced) == fenced_itself {
+        if lane.marked(Mark::SELF_FENCED) == fenced_itself {
             return Err("a holder whose lease is over did not notice it".to_owned());
         }
         lease.renewed(late_us);
@@ -657,7 +662,7 @@ impl Stage<'_, '_> {
         let (index, lane) = (self.opened[1], &self.lanes[1]);
         let row = self.members[1].row.0;
         let mut seen = Vec::new();
-        let takeovers = lane.marked(Mark::Takeover);
+        let takeovers = lane.marked(Mark::TAKEOVER);
         let died = if mode == Mode::Sweep {
             match self.table.drive(row, lane, index.sweep(lane, self.members[0].row), repair, &mut seen)? {
                 Drive::Done(swept) => {
@@ -688,7 +693,7 @@ impl Stage<'_, '_> {
             }
         };
         self.ran.survivor = seen;
-        self.ran.recovered = lane.marked(Mark::Takeover) > takeovers;
+        self.ran.recovered = lane.marked(Mark::TAKEOVER) > takeovers;
         Ok(died)
     }
 

@@ -55,7 +55,7 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
             for inserted in (1..KEYS).step_by(2) {
                 let splits = case_of(others.to_vec(), Act::Point(OperationKind::Insert, inserted));
                 let probe = probe(&splits);
-                if probe.did(Mark::LeafSplit) && !probe.did(Mark::RootGrowth) && !probe.did(Mark::InnerSplit) {
+                if probe.did(Mark::LEAF_SPLIT) && !probe.did(Mark::ROOT_GROWTH) && !probe.did(Mark::INNER_SPLIT) {
                     cases.push((splits, *last));
                 }
             }
@@ -142,7 +142,7 @@ impl Stage<'_, '_> {
         let left = merger.port().requests().iter().find(|request| request.label == Label::Node).map(|left| left.node.0);
         let parent = merge_seen.iter().flatten().rfind(|seen| seen.label == Label::Parent && seen.verb == Verb::Write);
         let parent = parent.map(|seen| seen.node);
-        if merger.marked(Mark::HandOver) == 0
+        if merger.marked(Mark::HAND_OVER) == 0
             || parent.is_none()
             || parent != left
             || has(merger, Label::Sibling, Verb::Write)

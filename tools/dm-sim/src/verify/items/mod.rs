@@ -57,13 +57,14 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     }
 
     fn bugs() -> Vec<Mutant> {
-        Mutant::ITEMS.iter().copied().chain([Mutant::SettleUnclosed]).collect()
+        let below = [Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY, Mutant::SETTLE_UNCLOSED];
+        [dm_core::items::mutants::DECLARED, &below].concat()
     }
 
     /// Both need a compute node that pauses or dies with a place in use while two turns and a walk pass. No such case
     /// occurred in 2,000 histories.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::WalkBeforeReplays, Mutant::ItemsPinsEndEarly]
+        &[Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY]
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {
@@ -76,14 +77,14 @@ impl<K: Below> TreeKind for ItemsOver<K> {
 /// write that could be combined. Whether an entry was changed must be looked up only after a failed request. An entry
 /// cannot be taken back only if its lock is never released. Deaths of repairers are enumerated with the index below.
 const RARE_MARKS: &[Mark] = &[
-    Mark::Restart,
-    Mark::UpperSplit,
-    Mark::CombinedWrite,
-    Mark::EntryRevisited,
-    Mark::LayerLost,
-    Mark::LimboLeft,
-    Mark::RepairerDied,
-    Mark::SelfFenced,
+    Mark::RESTART,
+    Mark::UPPER_SPLIT,
+    Mark::COMBINED_WRITE,
+    Mark::ENTRY_REVISITED,
+    Mark::LAYER_LOST,
+    Mark::LIMBO_LEFT,
+    Mark::REPAIRER_DIED,
+    Mark::SELF_FENCED,
 ];
 
 fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {

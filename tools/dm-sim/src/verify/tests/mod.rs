@@ -131,7 +131,7 @@ fn memory_is_accounted_for() {
     let report = verifier.verify(0..400);
     assert!(report.is_clean(), "{report}");
     assert_eq!((report.accounts, report.memory.leaked), (400, 0), "{report}");
-    assert!(report.memory.reached > 0 && report.marks[Mark::LimboEntered as usize] > 0, "{report}");
+    assert!(report.memory.reached > 0 && report.marks[Mark::LIMBO_ENTERED.number()] > 0, "{report}");
     assert_eq!(report.memory.retired, 0, "all of it waits or has come back: {report}");
 }
 
@@ -146,7 +146,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
         listed(Bounded(Smart).marks()),
         listed(Recovered(ItemsOver(Sherman)).marks()),
     ];
-    for mark in Mark::ALL {
+    for mark in dm_core::rooms::MARKS {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());
     }
@@ -171,8 +171,8 @@ fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
 fn what_leaves_a_radix_tree_comes_back_and_nobody_sees_it_there() {
     let lives = lives::play(Smart, 0..6000);
     assert_eq!(lives.finding, None);
-    let marks = [Mark::LimboLeft, Mark::LeafReplaced, Mark::LeafLeftOut, Mark::NodeLeftOut, Mark::FinalizedMet];
+    let marks = [Mark::LIMBO_LEFT, Mark::LEAF_REPLACED, Mark::LEAF_LEFT_OUT, Mark::NODE_LEFT_OUT, Mark::FINALIZED_MET];
     for mark in marks {
-        assert!(lives.marks[mark as usize] > 200, "{mark:?}: {}", lives.marks[mark as usize]);
+        assert!(lives.marks[mark.number()] > 200, "{mark:?}: {}", lives.marks[mark.number()]);
     }
 }

@@ -247,11 +247,11 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
     marks.retain(|mark| !subject.rare_marks().contains(mark));
     if settings.faults == Faults::NONE {
         // No lane is ever in doubt.
-        marks.retain(|mark| *mark != Mark::Settled);
+        marks.retain(|mark| *mark != Mark::SETTLED);
     }
     if settings.masked_cas == Some(true) {
         // No free lock word has to be guessed.
-        marks.retain(|mark| *mark != Mark::GuessWrong);
+        marks.retain(|mark| *mark != Mark::GUESS_WRONG);
     }
     let bar = ProgressBar::with_draw_target(Some(histories), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} histories {wide_bar} {eta}") {

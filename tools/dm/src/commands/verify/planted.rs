@@ -1,7 +1,7 @@
 //! `dm verify --planted`: tests whether the judge finds mutants.
 
 use crate::failure::{Failure, print};
-use dm_core::mutants::Mutant;
+use dm_core::mutants::{Mutant, Shows};
 use dm_sim::verify::mixtures::mix;
 use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
 use std::fmt::Write as _;
@@ -89,7 +89,7 @@ pub(super) fn run<K: TreeKind>(
         mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
         mixes: K::mixes,
         histories: &|bug, settings| {
-            if Mutant::MENDED.contains(&bug) {
+            if bug.shows() == Shows::BrokenQueuePairs {
                 return hunt_with(Recovered(kind), bug, seed, histories, settings);
             }
             hunt_with(Bounded(kind), bug, seed, histories, settings)
@@ -103,7 +103,7 @@ pub(super) fn run<K: TreeKind>(
 fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
     let bugs: Vec<Mutant> = match name {
         "all" => field.bugs.clone(),
-        name => vec![Mutant::from_name(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
+        name => vec![dm_core::rooms::mutant(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
             let known: Vec<_> = field.bugs.iter().map(|bug| bug.name()).collect();
             let (index, known) = (field.name, known.join(", "));
             Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
@@ -117,10 +117,10 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
     let mut missed = Vec::new();
     for bug in bugs {
         plant(Some(bug));
-        let arranged = if Mutant::RECOVERY.contains(&bug) {
-            Some(("deaths", field.deaths))
-        } else {
-            Mutant::LIVES.contains(&bug).then_some(("lives", field.lives))
+        let arranged = match bug.shows() {
+            Shows::Deaths => Some(("deaths", field.deaths)),
+            Shows::Reuse => Some(("lives", field.lives)),
+            Shows::Anywhere | Shows::BrokenQueuePairs => None,
         };
         if let Some((about, hunt)) = arranged {
             let caught = hunt(histories);

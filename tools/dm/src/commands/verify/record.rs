@@ -231,8 +231,8 @@ impl Record {
         self.memory.leaked_nodes += report.memory.leaked;
         self.memory.leaked_block_units += report.memory.leaked_pieces;
         let marks = self.marks.entry(ALL_ROOMS.to_owned()).or_default();
-        for mark in Mark::ALL {
-            *marks.entry(mark.name().to_owned()).or_default() += report.marks[*mark as usize];
+        for mark in dm_core::rooms::MARKS {
+            *marks.entry(mark.name().to_owned()).or_default() += report.marks[mark.number()];
         }
         for (kind, count) in &report.kinds {
             *self.violations.entry((*kind).to_owned()).or_default() += count;

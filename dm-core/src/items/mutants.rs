@@ -1,0 +1,15 @@
+//! Mutants: bugs that can be planted in items.
+
+crate::mutants::declare_mutants! {
+    132;
+    /// A block's place is reused under the same generation.
+    BLOCK_LIFE_KEPT = "block-life-kept",
+    /// A block is accepted whatever its generation.
+    BLOCK_LIFE_UNCHECKED = "block-life-unchecked",
+    /// A block is accepted without a check of its checksum.
+    BLOCK_CHECKSUM_UNCHECKED = "block-checksum-unchecked",
+    /// A block's place is retired before the entry that names it has changed.
+    BLOCK_RETIRED_EARLY = "block-retired-early",
+    /// An entry becomes a link even if it has changed since it was read.
+    LINK_UNCONDITIONAL = "link-unconditional",
+}

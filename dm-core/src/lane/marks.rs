@@ -1,0 +1,7 @@
+//! Marks: events of lanes that are counted.
+
+crate::marks::declare_marks! {
+    4;
+    /// A lane in doubt was settled.
+    SETTLED = "settled",
+}

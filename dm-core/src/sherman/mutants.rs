@@ -1,0 +1,11 @@
+//! Mutants: bugs that can be planted in Sherman.
+
+crate::mutants::declare_mutants! {
+    100;
+    /// A torn entry is skipped, so its key is reported absent.
+    TORN_IS_ABSENT = "torn-is-absent",
+    /// A split does not link the old leaf to the new one.
+    LOST_SIBLING = "lost-sibling",
+    /// A delete sets the entry's version to 0, so that delete and insert together do not change it.
+    DELETE_RESETS_VERSION = "delete-resets-version",
+}
