@@ -7,6 +7,7 @@
 use crate::failure::{Failure, print};
 use crate::members::{Member, held_locks, members, on_lane, watch, with_eyes};
 use crate::report::repaired::Repaired;
+use crate::report::text::counted;
 use crate::tool::{PoolArguments, with_tool};
 use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
@@ -181,21 +182,26 @@ fn free_unheld(
 fn render(repaired: &Repaired) -> String {
     let Repaired { rows_fenced, rows_freed, rows_kept, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
     let mut text = format!(
-        "{rows_fenced} silent compute nodes fenced, {rows_freed} rows freed, {locks} locks recovered, {chunks_freed} chunks \
-         given back\n"
+        "{} fenced, {} freed, {} recovered, {} given back\n",
+        counted(*rows_fenced, "silent compute node"),
+        counted(*rows_freed, "row"),
+        counted(*locks, "lock"),
+        counted(*chunks_freed, "chunk")
     );
     if *rows_kept > 0 {
         let _ = writeln!(
             text,
-            "{rows_kept} rows stay dead: the pool has several indexes with locks in leaves, and which of them those compute nodes had open \
-             nothing says"
+            "{} kept dead: the pool has several indexes with locks in leaves, and nothing says which of them those compute \
+             nodes had open",
+            counted(*rows_kept, "row")
         );
     }
     if *chunks_kept > 0 {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{chunks_kept} chunks with nodes wait for a compute node to collect them; {unwritten_bytes} bytes of them were never written"
+            "{} with nodes kept for a compute node to collect; {unwritten_bytes} bytes of them were never written",
+            counted(*chunks_kept, "chunk")
         );
     }
     text

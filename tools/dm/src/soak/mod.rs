@@ -24,6 +24,7 @@ pub mod verdict;
 pub mod writer;
 
 use crate::failure::{Failure, print};
+use crate::report::text::counted;
 use crate::tool::LeaseArguments;
 use clap::builder::RangedU64ValueParser;
 use fleet::{Events, Fleet};
@@ -110,9 +111,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = arguments.seconds.or(arguments.minutes.map(|minutes| minutes * 60)).unwrap_or(60);
     let seed = arguments.seed.unwrap_or_else(some_seed);
     print(&format!(
-        "seed {seed}: {} writers on {} memory nodes for {seconds} s, lease {} ms\n",
-        arguments.writers,
-        arguments.memory_nodes,
+        "seed {seed}: {} on {} for {seconds} s, lease {} ms\n",
+        counted(arguments.writers, "writer"),
+        counted(arguments.memory_nodes, "memory node"),
         terms.lease_ns() / 1_000_000
     ))?;
     let plan = fleet::Plan {
@@ -151,7 +152,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&report))?;
     match report.violations.len() {
         0 => Ok(()),
-        found => Err(Failure::Run(format!("seed {seed}: {found} violations, the first: {}", report.violations[0]))),
+        found => {
+            let found = counted(found as u64, "violation");
+            Err(Failure::Run(format!("seed {seed}: {found}, the first: {}", report.violations[0])))
+        }
     }
 }
 
