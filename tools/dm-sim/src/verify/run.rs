@@ -165,18 +165,18 @@ impl<S: Subject> Verifier<S> {
         let mut draw = Draw::new(&self.settings, seed);
         // From a stream of its own, so that nothing else that is drawn depends on it.
         let kills = Rng::new(seed ^ 0x5eed_000b).percent(REPAIRERS_PERCENT);
-        if kills && self.subject.after_death() == AfterDeath::Recovered {
-            draw.plan.kill_a_repairer();
+        if self.subject.after_death() == AfterDeath::Recovered {
+            // No operation has to give up waiting for a dead compute node.
+            draw.deadline_ns = 0;
+            if kills {
+                draw.plan.kill_a_repairer();
+            }
         }
         draw
     }
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut draw = self.drawn(seed);
-        if self.subject.after_death() == AfterDeath::Recovered {
-            // No operation has to give up.
-            draw.deadline_ns = 0;
-        }
         // The case follows from the plan as drawn, even if only a part of the plan is carried out.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
         if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
@@ -189,10 +189,6 @@ impl<S: Subject> Verifier<S> {
         }
         if !self.subject.mends_what_was_torn() && !self.subject.writes_records_at_once() {
             draw.plan.faults.retain(|planned| planned.fault.kind() != FaultKind::QpError);
-        }
-        if self.subject.after_death() == AfterDeath::Recovered {
-            // No operation has to give up waiting for a dead compute node.
-            draw.deadline_ns = 0;
         }
         let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
         self.subject.dial(&case, &mut config);
