@@ -172,14 +172,14 @@ impl World {
         }
     }
 
-    /// Turns the dial for everything posted from now on. Sizes of memories stay as they are.
+    /// Changes the configuration for everything posted from now on. Sizes of memories stay as they are.
     pub fn set_config(&mut self, config: Config) {
         self.unit = u64::from(config.unit_bytes());
         self.turn_ns = u64::from(config.capabilities().write_turn_ns_min);
         self.config = config;
     }
 
-    /// The dial.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -1,7 +1,7 @@
 //! Compute nodes die in the middle of operations, and survivors continue.
 
 use dm_core::marks::Mark;
-use dm_sim::verify::crash::{self, Act, Case, Enumeration, random};
+use dm_sim::verify::crash::{self, Case, CutOperation, Enumeration, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
 
 /// Marks that every index must have hit when each of its operations was cut short.
@@ -57,7 +57,7 @@ fn a_slow_holder_is_left_alone_and_a_stopped_one_can_join_again() {
 #[test]
 fn a_redo_record_stays_for_as_long_as_its_lock_is_held() {
     let mut deaths = 0;
-    for case in Sherman::crash_cases().iter().filter(|case| case.story.act == Act::Bulk(9)) {
+    for case in Sherman::crash_cases().iter().filter(|case| case.scenario.operation == CutOperation::Bulk(9)) {
         deaths += crash::merge_under_handed_over_lock(case).unwrap_or_else(|what| panic!("{what}"));
     }
     assert!(deaths > 0, "no merge came to its last WRITE");

@@ -129,7 +129,7 @@ fn each_order_that_is_withdrawn_is_broken_and_no_other() {
 }
 
 #[test]
-fn chains_of_one_queue_pair_are_ordered_unless_the_dial_says_otherwise() {
+fn chains_of_one_queue_pair_are_ordered_unless_configured_otherwise() {
     let swapped = |config: &Config| {
         let mut world = World::new(config.clone(), 0);
         let mut count = 0;
@@ -222,7 +222,7 @@ fn completions_come_in_post_order_and_after_effects() {
 }
 
 #[test]
-fn a_completed_write_is_visible_unless_the_dial_says_otherwise() {
+fn a_completed_write_is_visible_unless_configured_otherwise() {
     let unseen = |config: &Config| {
         let mut world = World::new(config.clone(), 0);
         let mut count = 0;
@@ -260,7 +260,7 @@ fn lost(config: &Config, atomic: Request, kept: &[u64]) -> u64 {
 }
 
 #[test]
-fn a_write_is_lost_to_an_atomic_only_where_the_dial_lets_it() {
+fn a_write_is_lost_to_an_atomic_only_where_configured() {
     let adds = Request::fetch_add(Label::Tool, MN, 0, 1);
     let fails = Request::cas(Label::Tool, MN, 0, 1, 2);
     assert_eq!(lost(&everything(), adds, &[100, 101]), 0);
@@ -312,7 +312,7 @@ fn line_tears(config: &Config) -> (u64, bool) {
 }
 
 #[test]
-fn lines_and_words_tear_only_where_the_dial_lets_them() {
+fn lines_and_words_tear_only_where_configured() {
     assert_eq!(line_tears(&everything()), (0, false));
     let (torn, inside_words) = line_tears(&everything().without(Assumptions::LINE_ATOMIC));
     assert!(torn > SEEDS / 20 && !inside_words, "{torn}");
@@ -321,7 +321,7 @@ fn lines_and_words_tear_only_where_the_dial_lets_them() {
 }
 
 #[test]
-fn elapsed_times_cover_the_read_unless_the_dial_says_otherwise() {
+fn elapsed_times_cover_the_read_unless_configured_otherwise() {
     let understated = |config: &Config| {
         let mut world = World::new(config.clone(), 0);
         let mut count = 0;

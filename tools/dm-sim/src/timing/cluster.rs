@@ -8,8 +8,8 @@
 //! post order: behind a parked atomic the later ones wait at the responder. That is more than the specification
 //! promises (a fence is then only the wait it costs), so nothing here says anything about correctness.
 
-use super::agenda::Agenda;
 use super::buckets::{Buckets, List, NONE};
+use super::event_queue::EventQueue;
 use super::nic::{Nic, Server, Wire, ps, ps_of_rate};
 use super::profile::Profile;
 use crate::config::Config;
@@ -129,7 +129,7 @@ enum Obstacle {
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum EventKind {
     /// A request is at its memory node.
     Arrival = 0,
     /// A memory node may take the next request from its ingress.
@@ -146,9 +146,9 @@ enum What {
 
 /// What the cluster reports to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happened {
-    /// Something inside.
-    Inside,
+pub(crate) enum ClusterEvent {
+    /// An event of the cluster itself.
+    Internal,
     /// A request of a lane is complete; `last`: all of its submit are.
     Completed { lane: u32, position: u8, completion: Completion, last: bool },
     /// A thread's timer.
@@ -167,7 +167,7 @@ pub struct Cluster<'m> {
     wire: Wire,
     memories: Memories,
     now_ps: u64,
-    agenda: Agenda,
+    events: EventQueue,
     flights: Vec<Flight>,
     free: u32,
     queue_pairs: Vec<QueuePair>,
@@ -244,7 +244,7 @@ impl<'m> Cluster<'m> {
             wire,
             memories,
             now_ps: 0,
-            agenda: Agenda::new(),
+            events: EventQueue::new(),
             flights: Vec::new(),
             free: NONE,
             queue_pairs: vec![QueuePair::default(); threads * nodes],
@@ -294,7 +294,7 @@ impl<'m> Cluster<'m> {
 
     /// The memories, to load and check an index without time passing. Nothing may be under way.
     pub fn memories_mut(&mut self) -> &mut Memories {
-        debug_assert!(self.agenda.is_empty(), "requests are under way");
+        debug_assert!(self.events.is_empty(), "requests are under way");
         &mut self.memories
     }
 
@@ -310,24 +310,24 @@ impl<'m> Cluster<'m> {
 
     // ---- events ----------------------------------------------------------------------------------------------
 
-    fn schedule(&mut self, at_ps: u64, what: What, index: u32) {
+    fn schedule(&mut self, at_ps: u64, what: EventKind, index: u32) {
         debug_assert!(index < 1 << INDEX_BITS && at_ps >= self.now_ps);
-        self.agenda.push(at_ps, (what as u32) << INDEX_BITS | index);
+        self.events.push(at_ps, (what as u32) << INDEX_BITS | index);
     }
 
     /// Sets the timer of a thread.
     pub(crate) fn schedule_thread(&mut self, at_ps: u64, thread: u32) {
-        self.schedule(at_ps, What::Thread, thread);
+        self.schedule(at_ps, EventKind::Thread, thread);
     }
 
     /// Sets the timer of a lane.
     pub(crate) fn schedule_resume(&mut self, at_ps: u64, lane: u32) {
-        self.schedule(at_ps, What::Resume, lane);
+        self.schedule(at_ps, EventKind::Resume, lane);
     }
 
     /// Lets the next event happen; `None` if there is none.
-    pub(crate) fn step(&mut self) -> Option<Happened> {
-        let (now_ps, content) = self.agenda.pop()?;
+    pub(crate) fn step(&mut self) -> Option<ClusterEvent> {
+        let (now_ps, content) = self.events.pop()?;
         self.now_ps = now_ps;
         let index = content & ((1 << INDEX_BITS) - 1);
         match content >> INDEX_BITS {
@@ -341,10 +341,10 @@ impl<'m> Cluster<'m> {
             }
             2 => self.leave_bucket(index),
             3 => return Some(self.answer(index)),
-            4 => return Some(Happened::Thread(index)),
-            _ => return Some(Happened::Resume(index)),
+            4 => return Some(ClusterEvent::Thread(index)),
+            _ => return Some(ClusterEvent::Resume(index)),
         }
-        Some(Happened::Inside)
+        Some(ClusterEvent::Internal)
     }
 
     // ---- compute node: out -----------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ impl<'m> Cluster<'m> {
             nic.bytes_out += bytes;
             nic.output.serve(admitted_ps, self.wire.time_ps(bytes)) + way_ps + self.pace.one_way_ps
         };
-        self.schedule(arrives_ps, What::Arrival, flight);
+        self.schedule(arrives_ps, EventKind::Arrival, flight);
     }
 
     // ---- memory node -----------------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ impl<'m> Cluster<'m> {
 
     fn look_at_ingress(&mut self, node: usize, at_ps: u64) {
         self.memory_nodes[node].scheduled_ps = Some(at_ps);
-        self.schedule(at_ps, What::Ingress, node as u32);
+        self.schedule(at_ps, EventKind::Ingress, node as u32);
     }
 
     /// Time of the pipeline that a request takes.
@@ -621,7 +621,7 @@ impl<'m> Cluster<'m> {
                     self.flights[flight as usize].ready_ps = self.now_ps;
                     self.append(|cluster| &mut cluster.buckets.all[bucket as usize].parked, flight);
                     if first {
-                        self.schedule(free_ps, What::Bucket, bucket);
+                        self.schedule(free_ps, EventKind::Bucket, bucket);
                     }
                     return;
                 }
@@ -662,7 +662,7 @@ impl<'m> Cluster<'m> {
         self.respond(flight, latency_ps);
         let at = &self.buckets.all[bucket as usize];
         if !at.parked.is_empty() {
-            self.schedule(at.free_ps, What::Bucket, bucket);
+            self.schedule(at.free_ps, EventKind::Bucket, bucket);
         }
         let queue_pair = queue_pair as usize;
         self.queue_pairs[queue_pair].parked -= 1;
@@ -703,12 +703,12 @@ impl<'m> Cluster<'m> {
         let completed_ps = &mut self.queue_pairs[queue_pair].completed_ps;
         *completed_ps = arrives_ps.max(*completed_ps);
         let arrives_ps = *completed_ps;
-        self.schedule(arrives_ps, What::Answer, flight);
+        self.schedule(arrives_ps, EventKind::Answer, flight);
     }
 
     // ---- compute node: in ------------------------------------------------------------------------------------
 
-    fn answer(&mut self, flight: u32) -> Happened {
+    fn answer(&mut self, flight: u32) -> ClusterEvent {
         let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, .. } =
             self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
@@ -720,8 +720,8 @@ impl<'m> Cluster<'m> {
             let through_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
             if through_ps > self.now_ps {
                 self.flights[flight as usize].received = true;
-                self.schedule(through_ps, What::Answer, flight);
-                return Happened::Inside;
+                self.schedule(through_ps, EventKind::Answer, flight);
+                return ClusterEvent::Internal;
             }
         }
         let mut completion = self.flights[flight as usize].completion;
@@ -743,7 +743,7 @@ impl<'m> Cluster<'m> {
         }
         let submit = &mut self.submits[lane as usize];
         submit.waiting -= 1;
-        Happened::Completed { lane, position, completion, last: submit.waiting == 0 }
+        ClusterEvent::Completed { lane, position, completion, last: submit.waiting == 0 }
     }
 
     /// The scratch of a lane whose submit is complete.

@@ -8,10 +8,10 @@ use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
+use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
 use super::mixtures::MixedCase;
-use super::outside::{LeafLocks, Outside, TreeNodes};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{InnerNodeImages, TestAccess};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -61,21 +61,21 @@ impl TreeKind for Chime {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
         Some((parameters.into(), 20))
     }
 
-    fn own_bugs() -> &'static [Mutant] {
+    fn own_mutants() -> &'static [Mutant] {
         Mutant::CHIME
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         Mutant::CHIME.iter().chain(Mutant::SHARED).copied().collect()
     }
 
-    fn profile_for(bug: Mutant) -> Option<Profile> {
-        match bug {
+    fn profile_for(mutant: Mutant) -> Option<Profile> {
+        match mutant {
             Mutant::BitmapUnchecked => Some(Profile::SlowReaders),
             Mutant::LifeUnchecked => Some(Profile::OldRoutes),
             Mutant::LinksDead => Some(Profile::Churn),
@@ -85,8 +85,8 @@ impl TreeKind for Chime {
     }
 
     /// Whether a mutant needs a READ in the moment of two or three WRITEs to the entries of one home.
-    fn mixes(bug: Mutant) -> bool {
-        matches!(bug, Mutant::DeleteEmpties | Mutant::BitmapKeepsVersion | Mutant::BitmapUnchecked)
+    fn mixes(mutant: Mutant) -> bool {
+        matches!(mutant, Mutant::DeleteEmpties | Mutant::BitmapKeepsVersion | Mutant::BitmapUnchecked)
     }
 
     /// Leaves in which inserts hop. Either neighborhoods are short and entries have several lines, or neighborhoods are
@@ -179,7 +179,7 @@ impl Below for Chime {
     const ITEMS_OPTION: &'static str = "items-over-chime";
 }
 
-impl Inside for dm_core::chime::Chime<'_> {
+impl TestAccess for dm_core::chime::Chime<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
@@ -188,8 +188,8 @@ impl Inside for dm_core::chime::Chime<'_> {
         walk::for_each_ready(self.tree(), visit);
     }
 
-    fn recall(&self, picture: &Picture) {
-        walk::recall(self.tree(), picture);
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        walk::restore_copies(self.tree(), images);
     }
 
     fn has_epochs(&self) -> bool {
@@ -201,7 +201,7 @@ impl Inside for dm_core::chime::Chime<'_> {
     }
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
         Some(tree_nodes(self))
     }
@@ -211,8 +211,8 @@ impl Outside for Parameters {
         Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, held_bits: HELD })
     }
 
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        walk::picture(&tree_nodes(self), geometry, memories)
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        walk::inner_node_images(&tree_nodes(self), geometry, memories)
     }
 
     fn holdings(

@@ -17,7 +17,7 @@
 //! - `load`: starts operations, carries out faults, records. `tolerance`: which failures those faults excuse.
 //! - `accounting`: where memory went. `run`: one history from beginning to end. `report`: the results of many.
 //! - [`crash`]: every point at which an operation can be cut short.
-//! - [`lives`]: places are reused while an operation is paused.
+//! - [`reuse`]: places are reused while an operation is paused.
 //! - [`mixtures`]: READs whose lines are of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] gives the same result
@@ -33,14 +33,14 @@ mod draw;
 mod fault_plan;
 mod faults;
 pub mod items;
-pub mod lives;
 mod load;
 mod membership;
+mod memory_walk;
 pub mod mixtures;
-mod outside;
 mod radix;
 mod recovered;
 mod report;
+pub mod reuse;
 mod run;
 mod settings;
 mod sherman;
@@ -61,7 +61,7 @@ pub use recovered::Recovered;
 pub use report::{Finding, History, Report};
 pub use run::{Replay, Verifier};
 pub use settings::{Profile, Settings};
-pub use subject::{AfterDeath, Inside, Opened, Subject};
+pub use subject::{AfterDeath, Opened, Subject, TestAccess};
 pub use tree::{Bounded, TreeKind};
 
 macro_rules! kinds {
@@ -69,8 +69,8 @@ macro_rules! kinds {
         $(pub use $kind::$Kind;)*
 
         /// Mutants in code that only one kind has.
-        fn own_bugs() -> Vec<dm_core::mutants::Mutant> {
-            [$($Kind::own_bugs()),*].concat()
+        fn own_mutants() -> Vec<dm_core::mutants::Mutant> {
+            [$($Kind::own_mutants()),*].concat()
         }
     };
 }

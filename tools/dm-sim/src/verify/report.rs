@@ -1,7 +1,7 @@
 //! Results of histories.
 
 use super::accounting::Account;
-use super::faults::{FaultKind, Suffered};
+use super::faults::{FaultKind, InjectedFaults};
 use super::tolerance::Failed;
 use crate::check::{self, Hardness, Violation};
 use dm_core::marks::Mark;
@@ -105,7 +105,7 @@ pub struct History {
     /// Operations of the load.
     pub operations: u64,
     /// The faults that happened.
-    pub suffered: Suffered,
+    pub injected: InjectedFaults,
     /// Where the memory went, if that was looked at.
     pub memory: Option<Account>,
     /// Whether operations on one key were shared between lanes; `None`: the index does not say.
@@ -186,7 +186,7 @@ impl Report {
         self.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
         self.operations += history.operations;
         self.overlapping += history.overlapping;
-        for (faults, more) in self.faults.iter_mut().zip(history.suffered.counts) {
+        for (faults, more) in self.faults.iter_mut().zip(history.injected.counts) {
             *faults += more;
         }
         if let Some(account) = &history.memory {

@@ -4,11 +4,11 @@ use super::accounting::{Account, Holdings, Node, account};
 use super::coding::Coding;
 use super::draw::{Draw, Filling};
 use super::fault_plan::FaultPlan;
-use super::faults::{FaultKind, Suffered};
+use super::faults::{FaultKind, InjectedFaults};
 use super::load::{Ended, Load, VALUE_FIRST, start};
 use super::report::{Finding, History, Report};
 use super::settings::Settings;
-use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
+use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, Subject};
 use super::tolerance::Failed;
 use crate::check::{self, Answer, Call, Checker, Verdict};
 use crate::config::Config;
@@ -180,7 +180,7 @@ impl<S: Subject> Verifier<S> {
         // The case follows from the plan as drawn, even if only a part of the plan is carried out.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
         if draw.plan.has(FaultKind::QpError) && !self.subject.mends_what_was_torn() {
-            draw.dial.crash_atomic_bytes = draw.dial.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
+            draw.fabric.crash_atomic_bytes = draw.fabric.crash_atomic_bytes.max(WHOLE_WRITES_BYTES);
             draw.weights[OperationKind::Delete as usize] = 0;
             draw.weights[OperationKind::DeleteIf as usize] = 0;
         }
@@ -191,7 +191,7 @@ impl<S: Subject> Verifier<S> {
             draw.plan.faults.retain(|planned| planned.fault.kind() != FaultKind::QpError);
         }
         let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
-        self.subject.dial(&case, &mut config);
+        self.subject.configure_fabric(&case, &mut config);
         let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
@@ -201,7 +201,7 @@ impl<S: Subject> Verifier<S> {
         let mut history = None;
         let opened = self.subject.open(&draw, &case, &config, guarantees, &mut |opened| {
             let remote_locks_held = |memories: &Memories| self.subject.remote_locks_held(&case, &config, memories);
-            let photographer = |memories: &Memories| self.subject.picture(&case, &config, memories);
+            let take_images = |memories: &Memories| self.subject.inner_node_images(&case, &config, memories);
             let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
             let mut stage = Stage {
                 draw: &draw,
@@ -211,7 +211,7 @@ impl<S: Subject> Verifier<S> {
                 opened,
                 operations: part.operations.min(draw.operations),
                 remote_locks_held: &remote_locks_held,
-                photographer: &photographer,
+                take_images: &take_images,
                 holdings: &holdings,
                 never_leaks: self.subject.never_leaks(&case),
                 holds_all_blocks: self.subject.holds_all_blocks(&case),
@@ -274,7 +274,7 @@ fn empty_history(findings: Vec<Finding>) -> History {
         failed: Vec::new(),
         overlapping: 0,
         operations: 0,
-        suffered: Suffered::default(),
+        injected: InjectedFaults::default(),
         memory: None,
         rdwc: None,
         steps: 0,
@@ -291,7 +291,7 @@ struct Stage<'a> {
     opened: &'a [&'a dyn Opened],
     operations: u32,
     remote_locks_held: &'a dyn Fn(&Memories) -> Vec<HeldLock>,
-    photographer: &'a dyn Fn(&Memories) -> Picture,
+    take_images: &'a dyn Fn(&Memories) -> InnerNodeImages,
     holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     never_leaks: bool,
     holds_all_blocks: bool,
@@ -320,7 +320,7 @@ impl Stage<'_> {
             return empty_history(vec![Finding::Setup(why)]);
         }
 
-        let mut load = Load::new(self.draw, self.opened, &lanes, self.photographer, record, self.operations);
+        let mut load = Load::new(self.draw, self.opened, &lanes, self.take_images, record, self.operations);
         load.coding = self.coding;
         load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
@@ -328,15 +328,15 @@ impl Stage<'_> {
         load.finish(&mut driver);
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
         drop(driver);
-        let Load { history: record, failed, suffered, .. } = load;
+        let Load { history: record, failed, injected, .. } = load;
 
         let mut history = empty_history(Vec::new());
         history.steps = steps;
         history.operations = record.operations().len() as u64;
-        history.suffered = suffered;
+        history.injected = injected;
         history.record = record;
         for failed in failed {
-            if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
+            if failed.is_tolerable(&history.injected, self.after_death, self.draw.deadline_ns) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -400,7 +400,7 @@ impl Stage<'_> {
     /// Checks the end, when all is quiet: no lane has a lock record, every key can be read, the structure is sound, and
     /// the memory is accounted for.
     fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
-        let alive = self.alive(&history.suffered);
+        let alive = self.alive(&history.injected);
         for &node in &alive {
             for (number, lane) in (0..).zip(lanes[node]) {
                 if lane.in_doubt() {
@@ -409,36 +409,36 @@ impl Stage<'_> {
                 }
             }
         }
-        if self.after_death == AfterDeath::Recovered && history.suffered.down.is_none() {
-            self.sweep(lanes, &alive, &history.suffered);
+        if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
+            self.sweep(lanes, &alive, &history.injected);
         }
         // A dead row that is not swept would hold the epochs back.
-        let swept = self.after_death == AfterDeath::Recovered || history.suffered.dead.is_empty();
-        if swept && history.suffered.down.is_none() {
+        let swept = self.after_death == AfterDeath::Recovered || history.injected.dead.is_empty();
+        if swept && history.injected.down.is_none() {
             // A collection hides places that had two uses before it, so the memory is accounted for before it, too.
             if self.findings.is_empty() {
                 let _ = self.account(lanes, &alive, false);
             }
             self.collect_orphans(lanes, &alive);
         }
-        let dead_hold = self.look_at_locks(&alive, &history.suffered);
+        let dead_hold = self.look_at_locks(&alive, &history.injected);
         // Otherwise reads would wait for locks that are never released.
         if !self.findings.is_empty() {
             return;
         }
         let found = self.read_all(lanes, &alive, history, now_ns);
         // The checks below cannot judge what a dead holder left half done.
-        if dead_hold == 0 && history.suffered.down.is_none() {
+        if dead_hold == 0 && history.injected.down.is_none() {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
         }
     }
 
     /// Sweeps the rows of dead compute nodes.
-    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], suffered: &Suffered) {
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], injected: &InjectedFaults) {
         let Some(&node) = alive.first() else { return };
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
-        for dead in &suffered.dead {
+        for dead in &injected.dead {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
                 Ok(Ok(swept)) if swept.row_free => {}
@@ -496,18 +496,18 @@ impl Stage<'_> {
     }
 
     /// Compute nodes that are not dead.
-    fn alive(&self, suffered: &Suffered) -> Vec<usize> {
-        let dead = |node: &usize| suffered.dead.iter().any(|dead| usize::from(dead.0) == *node);
+    fn alive(&self, injected: &InjectedFaults) -> Vec<usize> {
+        let dead = |node: &usize| injected.dead.iter().any(|dead| usize::from(dead.0) == *node);
         (0..self.opened.len()).filter(|node| !dead(node)).collect()
     }
 
     /// Checks which locks are held. Counts locks of dead compute nodes if survivors may leave them held. Any other held
     /// lock is a finding.
-    fn look_at_locks(&mut self, alive: &[usize], suffered: &Suffered) -> usize {
+    fn look_at_locks(&mut self, alive: &[usize], injected: &InjectedFaults) -> usize {
         let local = alive.iter().map(|&node| self.opened[node].locks_held()).sum();
         let mut held = (self.remote_locks_held)(self.world.memories());
-        held.retain(|lock| Some(lock.node) != suffered.down);
-        let of_the_dead = |lock: &HeldLock| suffered.dead.iter().any(|dead| dead.0 == lock.compute_node);
+        held.retain(|lock| Some(lock.node) != injected.down);
+        let of_the_dead = |lock: &HeldLock| injected.dead.iter().any(|dead| dead.0 == lock.compute_node);
         let excused = match self.after_death {
             AfterDeath::Bounded => held.iter().filter(|lock| of_the_dead(lock)).count(),
             AfterDeath::Recovered => 0,
@@ -523,7 +523,7 @@ impl Stage<'_> {
     fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
         let coding = self.coding;
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
-        history.suffered.down.iter().for_each(|node| fabric.set_down(*node));
+        history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;
         for key in 0..u64::from(self.draw.keys) {
             let node = alive[key as usize % alive.len()];
@@ -539,7 +539,7 @@ impl Stage<'_> {
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
                     let failed = Failed { operation: Some(operation), error };
-                    if failed.is_tolerable(&history.suffered, self.after_death, self.draw.deadline_ns) {
+                    if failed.is_tolerable(&history.injected, self.after_death, self.draw.deadline_ns) {
                         history.failed.push(summary(&error));
                     } else {
                         let line = Some(history.record.line(operation));
@@ -610,7 +610,7 @@ impl Stage<'_> {
             None => {}
             Some(account) => {
                 let collected_orphans = self.after_death == AfterDeath::Recovered;
-                let disturbs = |kind: FaultKind| history.suffered.counts[kind as usize] > 0;
+                let disturbs = |kind: FaultKind| history.injected.counts[kind as usize] > 0;
                 let undisturbed = history.failed.is_empty()
                     && FaultKind::ALL
                         .iter()
@@ -624,7 +624,7 @@ impl Stage<'_> {
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BlockLost) || told(Mark::BlockLeft);
-                let collected = collected_orphans && self.collects_all && history.suffered.down.is_none();
+                let collected = collected_orphans && self.collects_all && history.injected.down.is_none();
                 if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
                     let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
                     self.findings.push(Finding::Memory(what));

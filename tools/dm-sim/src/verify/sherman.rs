@@ -6,9 +6,9 @@ use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::{Draw, WIDE_KEYS_MIN};
 use super::items::Below;
-use super::outside::{Outside, TreeNodes};
+use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{InnerNodeImages, TestAccess};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -57,13 +57,17 @@ impl TreeKind for Sherman {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         Some((Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10))
     }
 
-    fn bugs() -> Vec<Mutant> {
-        let others = super::own_bugs();
-        Mutant::ALL.iter().copied().filter(|bug| !others.contains(bug) && !Mutant::ITEMS.contains(bug)).collect()
+    fn mutants() -> Vec<Mutant> {
+        let others = super::own_mutants();
+        Mutant::ALL
+            .iter()
+            .copied()
+            .filter(|mutant| !others.contains(mutant) && !Mutant::ITEMS.contains(mutant))
+            .collect()
     }
 
     /// `TornIsResidue` needs an old pointer to a place in the very moment of the first WRITE of the place's next
@@ -74,8 +78,8 @@ impl TreeKind for Sherman {
         &[Mutant::TornIsResidue, Mutant::CollectsUnlocked]
     }
 
-    fn profile_for(bug: Mutant) -> Option<Profile> {
-        match bug {
+    fn profile_for(mutant: Mutant) -> Option<Profile> {
+        match mutant {
             Mutant::BookendVersions => Some(Profile::SlowReaders),
             Mutant::TornIsResidue => Some(Profile::Reuse),
             _ => None,
@@ -113,7 +117,7 @@ impl TreeKind for Sherman {
         let hierarchical = rng.percent(70);
         let (combine, entry_writes) = (rng.percent(70), rng.percent(70));
         // The option of this draw no longer exists. The draw stays, so that pinned seeds keep their histories.
-        let _ = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
+        let _ = draw.fabric.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
         let options = Options {
             combine,
             hierarchical,
@@ -162,7 +166,7 @@ impl Below for Sherman {
     const ITEMS_OPTION: &'static str = "items";
 }
 
-impl Inside for dm_core::sherman::Sherman<'_> {
+impl TestAccess for dm_core::sherman::Sherman<'_> {
     fn locks_held(&self) -> usize {
         self.tree().locks.held()
     }
@@ -171,8 +175,8 @@ impl Inside for dm_core::sherman::Sherman<'_> {
         walk::for_each_ready(self.tree(), visit);
     }
 
-    fn recall(&self, picture: &Picture) {
-        walk::recall(self.tree(), picture);
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        walk::restore_copies(self.tree(), images);
     }
 
     fn has_epochs(&self) -> bool {
@@ -184,13 +188,13 @@ impl Inside for dm_core::sherman::Sherman<'_> {
     }
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
         Some(tree_nodes(self))
     }
 
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        walk::picture(&tree_nodes(self), geometry, memories)
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        walk::inner_node_images(&tree_nodes(self), geometry, memories)
     }
 
     fn holdings(

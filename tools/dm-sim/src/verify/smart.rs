@@ -9,10 +9,10 @@ use super::coding::Digits;
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
-use super::outside::{LeafLocks, Outside};
+use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{InnerNodeImages, TestAccess};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -66,16 +66,16 @@ impl TreeKind for Smart {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
     }
 
-    fn own_bugs() -> &'static [Mutant] {
+    fn own_mutants() -> &'static [Mutant] {
         Mutant::SMART
     }
 
     /// Its own mutants, and those of shared code that show in it.
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         let shared = [
             Mutant::LimboTooShort,
             Mutant::TakeoverUnfenced,
@@ -156,7 +156,7 @@ impl Below for Smart {
     ];
 }
 
-impl Inside for dm_core::smart::Smart<'_> {
+impl TestAccess for dm_core::smart::Smart<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
@@ -172,16 +172,16 @@ impl Inside for dm_core::smart::Smart<'_> {
     }
 
     /// Newer copies would stay if there were any.
-    fn recall(&self, picture: &Picture) {
+    fn restore_copies(&self, images: &InnerNodeImages) {
         let cache = self.cache();
         cache.clear();
-        cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
-        for (address, image) in &picture.nodes {
+        cache.set_root(Slot(images.root.map_or(0, |(root, _)| root.to_bits())), images.epoch);
+        for (address, image) in &images.nodes {
             let slot = Slot(address.to_bits());
             if let Ok(Child::Node(kind, _)) = slot.child()
                 && let Ok(node) = RadixNode::new(image, kind, INDEX)
             {
-                cache.insert(slot, &node, picture.epoch);
+                cache.insert(slot, &node, images.epoch);
             }
         }
     }
@@ -199,14 +199,14 @@ impl Inside for dm_core::smart::Smart<'_> {
     }
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, held_bits: u64::MAX })
     }
 
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        radix::picture(geometry, memories)
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        radix::inner_node_images(geometry, memories)
     }
 
     fn holdings(

@@ -8,9 +8,9 @@ use super::chunk_table::chunks;
 use super::crash::Case;
 use super::draw::{Draw, Filling};
 use super::items::Below;
-use super::outside::Outside;
+use super::memory_walk::MemoryWalk;
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{InnerNodeImages, TestAccess};
 use super::tree::{TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -61,7 +61,7 @@ impl TreeKind for Toy {
         Vec::new()
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         Vec::new()
     }
 
@@ -123,7 +123,7 @@ impl Below for Toy {
     ];
 }
 
-impl Inside for dm_core::toy::Toy<'_> {
+impl TestAccess for dm_core::toy::Toy<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
@@ -131,7 +131,7 @@ impl Inside for dm_core::toy::Toy<'_> {
     fn for_each_ready(&self, _: &mut dyn FnMut(Node)) {}
 
     /// It has no copies.
-    fn recall(&self, _: &Picture) {}
+    fn restore_copies(&self, _: &InnerNodeImages) {}
 
     fn has_epochs(&self) -> bool {
         Self::has_epochs(self)
@@ -142,9 +142,9 @@ impl Inside for dm_core::toy::Toy<'_> {
     }
 }
 
-impl Outside for Parameters {
-    fn picture(&self, _: &[NodeGeometry], _: &Memories) -> Picture {
-        Picture::default()
+impl MemoryWalk for Parameters {
+    fn inner_node_images(&self, _: &[NodeGeometry], _: &Memories) -> InnerNodeImages {
+        InnerNodeImages::default()
     }
 
     /// Its chunk is its only node.

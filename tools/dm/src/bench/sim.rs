@@ -33,8 +33,8 @@ use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::{AssemblyError, Place};
 use dm_host::kinds::{Below, Kind as _};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
-use dm_sim::timing::crew::{CrewError, Until};
-use dm_sim::timing::{Cluster, Crew, RawReads, Shape, Usage};
+use dm_sim::timing::workers::{Until, WorkersError};
+use dm_sim::timing::{Cluster, RawReads, Shape, Usage, Workers};
 use dm_sim::{Config, DirectFabric, Memories};
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -278,9 +278,10 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
         let streams = (0..lanes.get()).map(|lane| workload.lane(lane, Arc::clone(&inserts))).collect();
         let mut generator = Generator::new(&shared, streams, 0);
         let (indexes, lanes) = (self.indexes, self.lanes);
-        let crew = Crew::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
+        let workers =
+            Workers::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
-        let found = counted.run(crew, &mut generator, &mut Generator::set_counting, &|| {
+        let found = counted.run(workers, &mut generator, &mut Generator::set_counting, &|| {
             shared.stop.store(true, Ordering::Relaxed);
         });
         // The operation's own error says more than that it failed.
@@ -312,11 +313,11 @@ struct Found {
 }
 
 impl Counted<'_> {
-    /// Runs a crew to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps lanes
+    /// Runs workers to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps lanes
     /// from beginning more.
     fn run<'i, 'm, I, F, S, W>(
         &self,
-        mut crew: Crew<'_, 'i, 'm, I, F, S>,
+        mut workers: Workers<'_, 'i, 'm, I, F, S>,
         work: &mut W,
         count: &mut dyn FnMut(&mut W, bool),
         stop: &dyn Fn(),
@@ -327,38 +328,39 @@ impl Counted<'_> {
         S: Fn(&'i I, &'i Lane<'m>, Operation) -> F,
         W: Work,
     {
-        let failed = |error: CrewError| Failure::Run(error.to_string());
-        let lanes = crew.lanes() as u64;
+        let failed = |error: WorkersError| Failure::Run(error.to_string());
+        let lanes = workers.lanes() as u64;
         let ramp = if self.whole { 0 } else { (self.operations / RAMP).max(lanes) };
-        crew.run(work, Until::Operations(ramp)).map_err(failed)?;
-        let ramp_operations = crew.done();
+        workers.run(work, Until::Operations(ramp)).map_err(failed)?;
+        let ramp_operations = workers.done();
         count(work, true);
-        let marks = |crew: &Crew<'_, 'i, 'm, I, F, S>| Mark::ALL.iter().map(|&mark| crew.marked(mark)).collect();
-        let marks_before: Vec<u64> = marks(&crew);
-        let before = crew.snapshot();
+        let marks =
+            |workers: &Workers<'_, 'i, 'm, I, F, S>| Mark::ALL.iter().map(|&mark| workers.marked(mark)).collect();
+        let marks_before: Vec<u64> = marks(&workers);
+        let before = workers.snapshot();
         let progress = progress(self.name, self.operations);
         let began_ns = thread_ns();
         let end = ramp_operations + self.operations;
-        while crew.done() < end && !crew.is_finished() {
-            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(crew.done() + BATCH)) };
-            crew.run(work, next).map_err(failed)?;
-            progress.set_position(crew.done() - ramp_operations);
+        while workers.done() < end && !workers.is_finished() {
+            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(workers.done() + BATCH)) };
+            workers.run(work, next).map_err(failed)?;
+            progress.set_position(workers.done() - ramp_operations);
         }
         let processor_s = (thread_ns() - began_ns) as f64 / 1e9;
         progress.finish_and_clear();
-        let after = crew.snapshot();
-        let marks_after: Vec<u64> = marks(&crew);
+        let after = workers.snapshot();
+        let marks_after: Vec<u64> = marks(&workers);
         count(work, false);
         stop();
-        crew.run(work, Until::Finished).map_err(failed)?;
-        crew.settle();
+        workers.run(work, Until::Finished).map_err(failed)?;
+        workers.settle();
         let marks = Mark::ALL
             .iter()
             .zip(marks_before.iter().zip(&marks_after))
             .filter(|(_, (before, after))| after > before)
             .map(|(mark, (before, after))| MarkCount { name: mark.name().to_owned(), count: after - before })
             .collect();
-        let usage = Usage::between(crew.cluster(), &before, &after);
+        let usage = Usage::between(workers.cluster(), &before, &after);
         Ok(Found { usage, ramp_operations, marks, processor_s })
     }
 }
@@ -447,7 +449,8 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
             counting: false,
             stopped: false.into(),
         };
-        let crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
+        let workers =
+            Workers::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations: plan.raw_operations, whole: false, name: &name };
         let mut count = |work: &mut RawWork, on: bool| {
             work.counting = on;
@@ -455,7 +458,7 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
                 work.stopped.store(true, Ordering::Relaxed);
             }
         };
-        let found = counted.run(crew, &mut work, &mut count, &|| {})?;
+        let found = counted.run(workers, &mut work, &mut count, &|| {})?;
         if work.report.failed > 0 {
             return Err(Failure::Run(format!("{} raw READs failed", work.report.failed)));
         }

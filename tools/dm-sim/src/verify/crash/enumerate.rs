@@ -1,6 +1,6 @@
 //! Tries every point at which an operation can be cut short.
 
-use super::cases::{Act, Case, KEYS};
+use super::cases::{Case, CutOperation, KEYS};
 use super::table::{Cut, Drive, Seen, Table, cuts};
 use crate::check::{Answer, Call};
 use crate::config::Config;
@@ -9,7 +9,7 @@ use crate::verify::coding::{self, Coding};
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
-use crate::verify::walk::{self, Plot};
+use crate::verify::walk::{self, PoolLayout};
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::lease::{Lease, LeaseConfig};
@@ -213,22 +213,22 @@ pub(in crate::verify) struct Ran {
 impl Case {
     /// How numbers become keys.
     pub(in crate::verify) const fn coding(&self) -> Coding {
-        Coding { key_shift: 8, digits: self.ground.digits }
+        Coding { key_shift: 8, digits: self.setup.digits }
     }
 }
 
 fn config(case: &Case) -> Config {
     Config {
-        device_bytes: if case.ground.device { 4096 } else { 0 },
-        crash_atomic_bytes: case.ground.unit_bytes,
-        masked_atomics: case.ground.masked_cas,
-        ..Config::with_nodes(case.ground.nodes, 256 << 10)
+        device_bytes: if case.setup.device { 4096 } else { 0 },
+        crash_atomic_bytes: case.setup.unit_bytes,
+        masked_atomics: case.setup.masked_cas,
+        ..Config::with_nodes(case.setup.nodes, 256 << 10)
     }
 }
 
-fn plot(case: &Case) -> Plot {
+fn pool(case: &Case) -> PoolLayout {
     let chunk_bytes = case.parameters.node_bytes().0.max(case.parameters.node_bytes().1).next_multiple_of(4096);
-    Plot::of(&case.parameters, case.ground.locks, chunk_bytes as u64)
+    PoolLayout::of(&case.parameters, case.setup.locks, chunk_bytes as u64)
 }
 
 fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
@@ -269,7 +269,7 @@ pub(in crate::verify) fn probe(case: &Case) -> Probe {
         stage.begin()?;
         let marks = || Mark::ALL.iter().map(|mark| stage.lanes[0].marked(*mark)).collect::<Vec<_>>();
         let before = marks();
-        stage.act(None)?;
+        stage.run_victim(None)?;
         probe.marks = marks().iter().zip(before).map(|(after, before)| after - before).collect();
         Ok(())
     });
@@ -288,9 +288,9 @@ pub(in crate::verify) fn with_stage(
     let lanes_of = |number: usize| if number == 0 { victims_lanes } else { 1 };
     let config = config(case);
     let mut table = Table::new(&config);
-    let plot = plot(case);
-    plot.format(&config, &mut table.memories);
-    let geometry = plot.geometry(&config);
+    let pool = pool(case);
+    pool.format(&config, &mut table.memories);
+    let geometry = pool.geometry(&config);
     ran.marks = vec![0; Mark::ALL.len()];
     let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
     let mut joined = Vec::new();
@@ -298,7 +298,7 @@ pub(in crate::verify) fn with_stage(
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: lanes_of(number), host: "verify" };
-        let join = Membership::join(&lane, &geometry, &joiner, plot.redo_bytes(), terms);
+        let join = Membership::join(&lane, &geometry, &joiner, pool.redo_bytes(), terms);
         match table.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
@@ -328,7 +328,7 @@ pub(in crate::verify) fn with_stage(
             // More than the nodes of one chunk.
             returned_nodes: 256,
             collected_chunks: 64,
-            options: case.ground.options,
+            options: case.setup.options,
             ..Spending::default()
         };
         with_index(&here, &case.parameters, &spending, |index| then(&With(&index))).map_err(|error| error.to_string())
@@ -410,12 +410,12 @@ pub(in crate::verify) struct Stage<'a, 'm> {
 impl Stage<'_, '_> {
     fn play(&mut self, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Result<(), String> {
         self.begin()?;
-        let died = self.act(cut)?;
+        let died = self.run_victim(cut)?;
         if !died {
             return self.afterwards();
         }
         self.dead.push(0);
-        if self.first(mode, repair)? {
+        if self.run_first_survivor(mode, repair)? {
             self.dead.push(1);
             return self.go_on(2, mode);
         }
@@ -423,11 +423,11 @@ impl Stage<'_, '_> {
     }
 
     pub(in crate::verify) fn begin(&mut self) -> Result<(), String> {
-        for key in self.case.story.inserted.clone() {
+        for key in self.case.scenario.inserted.clone() {
             let value = BEFORE + key;
             self.expect(0, key, Call::Insert { value })?;
         }
-        self.case.story.deleted.iter().try_for_each(|&key| self.expect(0, key, Call::Delete))
+        self.case.scenario.deleted.iter().try_for_each(|&key| self.expect(0, key, Call::Delete))
     }
 
     /// Pauses compute node 0 while it holds a lock, before the submit that unlocks, and runs `meanwhile`. Then compute
@@ -587,11 +587,11 @@ impl Stage<'_, '_> {
     }
 
     /// Runs the victim's operation. Returns whether it was cut short.
-    fn act(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
+    fn run_victim(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
         let mut seen = Vec::new();
         let (index, lane) = (self.opened[0], &self.lanes[0]);
-        let died = match self.case.story.act {
-            Act::Point(kind, key) => {
+        let died = match self.case.scenario.operation {
+            CutOperation::Point(kind, key) => {
                 let before = self.known.get(&key).copied();
                 let call = match kind {
                     OperationKind::Get | OperationKind::Scan => Call::Get,
@@ -620,7 +620,7 @@ impl Stage<'_, '_> {
                     }
                 }
             }
-            Act::Bulk(keys) => {
+            CutOperation::Bulk(keys) => {
                 let load = async {
                     for key in 0..keys {
                         lane.port().with(|scratch| {
@@ -649,10 +649,10 @@ impl Stage<'_, '_> {
     }
 
     /// Runs the first survivor's first operation. Returns whether it was cut short.
-    fn first(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
-        let key = match self.case.story.act {
-            Act::Point(_, key) => key,
-            Act::Bulk(_) => 0,
+    fn run_first_survivor(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
+        let key = match self.case.scenario.operation {
+            CutOperation::Point(_, key) => key,
+            CutOperation::Bulk(_) => 0,
         };
         let (index, lane) = (self.opened[1], &self.lanes[1]);
         let row = self.members[1].row.0;
@@ -839,8 +839,8 @@ impl Stage<'_, '_> {
 
     /// Accounts for the memory: no place has two uses, and no place is lost, since orphans were collected.
     fn add_up(&mut self) -> Result<(), String> {
-        let plot = plot(self.case);
-        let holdings = plot.holdings(&config(self.case), &self.table.memories)?;
+        let pool = pool(self.case);
+        let holdings = pool.holdings(&config(self.case), &self.table.memories)?;
         let mut ready = Vec::new();
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if self.dead.contains(&number) {
@@ -849,7 +849,7 @@ impl Stage<'_, '_> {
             index.for_each_ready(&mut |node| ready.push(node));
             lane.for_each_stocked(&mut |class, fresh| {
                 // Where nodes differ in size, lanes have none in stock.
-                let Some(tree) = plot.tree() else { return };
+                let Some(tree) = pool.tree() else { return };
                 let bytes = if class == NodeClass::Leaf { tree.leaf_place_bytes } else { tree.inner.bytes };
                 ready.push(Node { node: fresh.address.node(), offset: fresh.address.offset(), bytes: bytes as u64 });
             });
@@ -879,7 +879,7 @@ impl Stage<'_, '_> {
             self.expect(last, key, Call::Get)?;
         }
         self.scan(last)?;
-        if let Act::Bulk(keys) = self.case.story.act {
+        if let CutOperation::Bulk(keys) = self.case.scenario.operation {
             // If survivors overwrote records of the load, only the first survivor's answers can show what was loaded.
             let loaded: BTreeSet<u64> =
                 self.known.iter().filter(|(_, value)| **value == VICTIM).map(|(key, _)| *key).collect();
@@ -895,7 +895,7 @@ impl Stage<'_, '_> {
             other => return Err(format!("validating: {other:?}")),
         }
         self.add_up()?;
-        let held = plot(self.case).locks_held(&config(self.case), &self.table.memories);
+        let held = pool(self.case).locks_held(&config(self.case), &self.table.memories);
         if let [first, ..] = held.as_slice() {
             return Err(format!("all is quiet, and {} locks are held: {first:?}", held.len()));
         }

@@ -17,7 +17,7 @@ pub mod handover;
 pub mod random;
 pub mod table;
 
-pub use cases::{Act, Case};
+pub use cases::{Case, CutOperation};
 pub use enumerate::{Enumeration, descheduled_holders, enumerate};
 pub use handover::merge_under_handed_over_lock;
 
@@ -44,7 +44,7 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
     if let Some(found) = look(0..FIRST_HISTORIES.min(histories), &mut runs) {
         return Some(found);
     }
-    for case in cases.iter().filter(|case| case.story.act == Act::Bulk(9)) {
+    for case in cases.iter().filter(|case| case.scenario.operation == CutOperation::Bulk(9)) {
         runs += 1;
         if let Err(what) = merge_under_handed_over_lock(case) {
             return Some((runs, what));
@@ -52,7 +52,7 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
     }
     for case in cases {
         runs += 1;
-        if case.story.act == Act::Bulk(9)
+        if case.scenario.operation == CutOperation::Bulk(9)
             && let Err(what) = descheduled_holders(case)
         {
             return Some((runs, what));

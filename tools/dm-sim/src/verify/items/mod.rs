@@ -56,7 +56,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         Vec::new()
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         Mutant::ITEMS.iter().copied().chain([Mutant::SettleUnclosed]).collect()
     }
 

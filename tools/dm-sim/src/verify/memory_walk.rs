@@ -1,7 +1,7 @@
 //! What a walk from outside has to know of a kind of index.
 
 use super::accounting::Holdings;
-use super::subject::Picture;
+use super::subject::InnerNodeImages;
 use crate::memory::Memories;
 use dm_core::btree::inner::InnerShape;
 use dm_core::registry::KindParameters;
@@ -9,7 +9,7 @@ use dm_core::remote::NodeGeometry;
 use dm_host::kinds::IndexParameters;
 
 /// Describes a kind of index to walks from outside, which look directly at the memories.
-pub(super) trait Outside: KindParameters {
+pub(super) trait MemoryWalk: KindParameters {
     /// Its nodes, if it is a B+-tree.
     fn tree(&self) -> Option<TreeNodes> {
         None
@@ -21,7 +21,7 @@ pub(super) trait Outside: KindParameters {
     }
 
     /// The inner nodes.
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture;
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages;
 
     /// Chunks of the index, and the nodes in them that it reaches. `parameters` are these, and those of items over the
     /// index.

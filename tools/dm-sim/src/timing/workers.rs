@@ -1,13 +1,13 @@
 //! Threads and lanes in virtual time: what [`dm_host::worker`] is in real time.
 //!
 //! A thread does one thing at a time: it starts an operation, or goes on with one whose answers are there, or posts.
-//! Its lanes take turns in the order in which they became ready. The same [`Work`] that feeds a worker feeds a crew, here
+//! Its lanes take turns in the order in which they became ready. The same [`Work`] that feeds a real worker feeds these, here
 //! one for all threads: lanes are numbered across all compute nodes.
 //!
 //! How long a lane may stay parked is not looked at: a lane that is not woken is a deadlock, and reported as one.
 
 use super::PS_PER_NS;
-use super::cluster::{Cluster, Happened};
+use super::cluster::{Cluster, ClusterEvent};
 use super::nic::ps;
 use super::usage::Snapshot;
 use dm_core::index::Index;
@@ -25,10 +25,10 @@ use thiserror::Error;
 /// How long a lane waits that has nothing to do yet, in ns.
 const IDLE_NS: u64 = 1_000;
 
-/// Why a crew cannot go on.
+/// Why they cannot go on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum CrewError {
+pub enum WorkersError {
     /// An operation failed and may have left a lock held: others would wait for it.
     #[error("an operation failed and left locks in doubt: {0}")]
     InDoubt(OpError),
@@ -105,7 +105,7 @@ struct Pace {
 }
 
 /// Runs the lanes of all compute nodes on a cluster.
-pub struct Crew<'c, 'i, 'm, I, F, S> {
+pub struct Workers<'c, 'i, 'm, I, F, S> {
     cluster: &'c mut Cluster<'m>,
     indexes: &'i [I],
     lanes: &'i [Lane<'m>],
@@ -121,7 +121,7 @@ pub struct Crew<'c, 'i, 'm, I, F, S> {
     requests: Vec<Request>,
 }
 
-impl<'c, 'i, 'm, I, F, S> Crew<'c, 'i, 'm, I, F, S>
+impl<'c, 'i, 'm, I, F, S> Workers<'c, 'i, 'm, I, F, S>
 where
     I: Index,
     F: Future<Output = Result<Outcome, OpError>>,
@@ -215,7 +215,7 @@ where
     }
 
     /// Runs. Can be called again to go on.
-    pub fn run<W: Work>(&mut self, work: &mut W, until: Until) -> Result<(), CrewError> {
+    pub fn run<W: Work>(&mut self, work: &mut W, until: Until) -> Result<(), WorkersError> {
         if !self.began {
             self.began = true;
             for lane in 0..self.lanes.len() as u32 {
@@ -229,15 +229,15 @@ where
                 break;
             }
             match self.cluster.step() {
-                Some(Happened::Inside) => {}
-                Some(Happened::Completed { lane, position, completion, last }) => {
+                Some(ClusterEvent::Internal) => {}
+                Some(ClusterEvent::Completed { lane, position, completion, last }) => {
                     self.completed(lane, position, completion, last);
                 }
-                Some(Happened::Thread(thread)) => self.turn(thread, work)?,
-                Some(Happened::Resume(lane)) => self.resume(lane),
+                Some(ClusterEvent::Thread(thread)) => self.turn(thread, work)?,
+                Some(ClusterEvent::Resume(lane)) => self.resume(lane),
                 None => {
                     let now_ns = self.cluster.now_ps() / PS_PER_NS;
-                    return Err(CrewError::Deadlock { now_ns, waiting: self.slots.len() - self.finished });
+                    return Err(WorkersError::Deadlock { now_ns, waiting: self.slots.len() - self.finished });
                 }
             }
         }
@@ -275,7 +275,7 @@ where
     }
 
     /// A thread has done what its first ready lane needed: the results of that appear now.
-    fn turn<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), CrewError> {
+    fn turn<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), WorkersError> {
         let thread = &mut self.threads[number as usize];
         thread.scheduled = false;
         let Some(lane) = thread.ready.pop_front() else { return Ok(()) };
@@ -290,7 +290,7 @@ where
         Ok(())
     }
 
-    fn begin<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), CrewError> {
+    fn begin<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), WorkersError> {
         let lane = &self.lanes[number as usize];
         let slot = &mut self.slots[number as usize];
         let index = &self.indexes[slot.compute_node as usize];
@@ -319,7 +319,7 @@ where
     }
 
     /// Polls a lane until it waits for something or its operation is done.
-    fn advance<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), CrewError> {
+    fn advance<W: Work>(&mut self, number: u32, work: &mut W) -> Result<(), WorkersError> {
         let lane = &self.lanes[number as usize];
         loop {
             let slot = &mut self.slots[number as usize];
@@ -483,7 +483,7 @@ where
         number: u32,
         result: Result<Outcome, OpError>,
         work: &mut W,
-    ) -> Result<(), CrewError> {
+    ) -> Result<(), WorkersError> {
         let lane = &self.lanes[number as usize];
         let slot = &mut self.slots[number as usize];
         let plan = self.indexes[slot.compute_node as usize].plan();
@@ -502,7 +502,7 @@ where
         if let Err(error) = result
             && lane.in_doubt()
         {
-            return Err(CrewError::InDoubt(error));
+            return Err(WorkersError::InDoubt(error));
         }
         self.make_ready(number, State::Idle, self.pace.operation_ps);
         Ok(())

@@ -13,7 +13,7 @@ use super::coding::{Coding, Digits};
 use super::load::{Ended, start};
 use super::subject::{Boxed, Opened, With};
 use super::tree::TreeKind;
-use super::walk::{self, Plot};
+use super::walk::{self, PoolLayout};
 use crate::check::{Answer, Call, Checker, History, OpId, Verdict};
 use crate::config::Config;
 use crate::direct::DirectFabric;
@@ -39,16 +39,16 @@ const COLLECTIONS_PERCENT: u32 = 40;
 /// Compute nodes: one inserts and deletes, so that places are reused; one keeps old copies of inner nodes; one has no
 /// cache.
 const COMPUTE_NODES: usize = 3;
-const CHURNER: usize = 0;
-const OLD: usize = 1;
-const FRESH: usize = 2;
+const CHURNING: usize = 0;
+const WITH_OLD_COPIES: usize = 1;
+const WITHOUT_CACHE: usize = 2;
 
 /// Lanes of each compute node.
 const LANES: usize = 2;
 
 const CODING: Coding = Coding::shifted(8);
 
-/// Of the scenario `Returns`: its rounds, the writes of each round, and the percentage of writes that a turn follows.
+/// Of the scenario `RadixTree`: its rounds, the writes of each round, and the percentage of writes that a turn follows.
 const ROUNDS: u32 = 4;
 const WRITES: u32 = 24;
 const TURNS_PERCENT: u32 = 25;
@@ -67,20 +67,20 @@ const SUBMITS_MAX: u32 = 100_000;
 
 /// The scenarios: which operation is paused, and what happens meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Story {
+enum Scenario {
     /// A split is paused, while copies lead to an earlier generation of the new leaf's place.
-    Copies,
+    SplitAndStaleCopies,
     /// The same, and a second paused operation holds a pointer to an earlier generation.
-    UnderWay,
+    SplitAndPausedOperation,
     /// A merge is paused, while the same compute node splits leaves.
     Merge,
     /// Any operation on a radix tree is paused, while places that left the tree are reused in it.
-    Returns,
+    RadixTree,
 }
 
 /// Results of many scenarios.
 #[derive(Clone, Debug, Default)]
-pub struct Lives {
+pub struct Played {
     /// Scenarios that ran.
     pub runs: u64,
     /// Coverage marks, by [`Mark`].
@@ -90,41 +90,42 @@ pub struct Lives {
 }
 
 /// Runs the scenarios of `seeds` until one fails.
-pub fn play<K: TreeKind>(_: K, seeds: std::ops::Range<u64>) -> Lives {
-    let mut lives = Lives { marks: vec![0; Mark::ALL.len()], ..Lives::default() };
+pub fn play<K: TreeKind>(_: K, seeds: std::ops::Range<u64>) -> Played {
+    let mut played = Played { marks: vec![0; Mark::ALL.len()], ..Played::default() };
     for seed in seeds {
-        lives.runs += 1;
+        played.runs += 1;
         let mut what = Ok(());
-        if let Err(error) = with_scene::<K>(seed, &mut lives.marks, &mut |scene| what = scene.play()) {
+        if let Err(error) = with_stage::<K>(seed, &mut played.marks, &mut |stage| what = stage.play()) {
             what = Err(error);
         }
         if let Err(what) = what {
-            lives.finding = Some((seed, what));
+            played.finding = Some((seed, what));
             break;
         }
     }
-    lives
+    played
 }
 
-fn with_scene<K: TreeKind>(
+fn with_stage<K: TreeKind>(
     seed: u64,
     marks: &mut [u64],
-    play: &mut dyn FnMut(&mut Scene<'_, '_>),
+    play: &mut dyn FnMut(&mut Stage<'_, '_>),
 ) -> Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x5eed_0008);
-    let story = [Story::Copies, Story::UnderWay, Story::Merge][rng.below(3) as usize];
+    let scenario =
+        [Scenario::SplitAndStaleCopies, Scenario::SplitAndPausedOperation, Scenario::Merge][rng.below(3) as usize];
     // Places in limbo are not available while a merge is paused.
-    let generations = if story == Story::Merge || rng.percent(40) { GENERATIONS } else { 2 };
-    let (parameters, keys) = K::lives().ok_or("an index without a part in epochs")?;
+    let generations = if scenario == Scenario::Merge || rng.percent(40) { GENERATIONS } else { 2 };
+    let (parameters, keys) = K::reuse_case().ok_or("an index without a part in epochs")?;
     let node_bytes = parameters.node_bytes();
-    let plot = Plot::of(&parameters, 61, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
-    let is_radix = plot.tree().is_none();
-    let (story, generations) = if is_radix { (Story::Returns, 2) } else { (story, generations) };
+    let pool = PoolLayout::of(&parameters, 61, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
+    let is_radix = pool.tree().is_none();
+    let (scenario, generations) = if is_radix { (Scenario::RadixTree, 2) } else { (scenario, generations) };
     let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
-    let geometry = plot.geometry(&config);
+    let geometry = pool.geometry(&config);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
-    plot.format(&config, &mut memories);
-    plot.format_rows(&config, COMPUTE_NODES as u16, &mut memories);
+    pool.format(&config, &mut memories);
+    pool.format_rows(&config, COMPUTE_NODES as u16, &mut memories);
     let options = Options {
         combine: rng.percent(60),
         chain_lock_read: rng.percent(40),
@@ -135,7 +136,7 @@ fn with_scene<K: TreeKind>(
     };
     let spending = |number: usize| Spending {
         lanes: LANES,
-        cache_bytes: if number == FRESH { 0 } else { 64 << 10 },
+        cache_bytes: if number == WITHOUT_CACHE { 0 } else { 64 << 10 },
         page_records: 64,
         returned_nodes: 256,
         generations,
@@ -155,8 +156,8 @@ fn with_scene<K: TreeKind>(
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES * LANES];
         let lanes = (0..).zip(&mut scratch).map(|(at, bytes)| Lane::new(LaneId(at % LANES as u16), bytes));
         let lanes: Vec<Lane<'_>> = lanes.collect();
-        play(&mut Scene {
-            story,
+        play(&mut Stage {
+            scenario,
             coding: if is_radix {
                 // With few large digits, nodes fill up; with many small ones, keys compete for slots.
                 let digits = Digits { bits: 2 + rng.below(3), stride: 1 + rng.below(2) as usize };
@@ -189,8 +190,8 @@ enum Drive<T> {
     Parked,
 }
 
-struct Scene<'a, 'm> {
-    story: Story,
+struct Stage<'a, 'm> {
+    scenario: Scenario,
     coding: Coding,
     opened: &'a [&'a dyn Opened],
     lanes: &'a [Lane<'m>],
@@ -202,7 +203,7 @@ struct Scene<'a, 'm> {
 }
 
 /// A paused operation.
-struct Still<'a> {
+struct PausedOperation<'a> {
     node: usize,
     lane: usize,
     operation: OpId,
@@ -211,110 +212,110 @@ struct Still<'a> {
     ended: bool,
 }
 
-impl<'a, 'm> Scene<'a, 'm> {
+impl<'a, 'm> Stage<'a, 'm> {
     fn play(&mut self) -> Result<(), String> {
-        match self.story {
-            Story::Copies | Story::UnderWay => self.split_stands_still(),
-            Story::Merge => self.merge_stands_still(),
-            Story::Returns => self.one_stands_still(),
+        match self.scenario {
+            Scenario::SplitAndStaleCopies | Scenario::SplitAndPausedOperation => self.pause_a_split(),
+            Scenario::Merge => self.pause_a_merge(),
+            Scenario::RadixTree => self.pause_any_operation(),
         }?;
         for node in 0..COMPUTE_NODES {
             (0..2 * self.keys).try_for_each(|key| self.point(node, 0, key, Call::Get))?;
         }
-        let (index, lane) = (self.opened[FRESH], self.lane(FRESH, 0));
+        let (index, lane) = (self.opened[WITHOUT_CACHE], self.lane(WITHOUT_CACHE, 0));
         match self.alone(lane, index.validate(lane))? {
             Ok(_) => {}
-            Err(error) => return Err(format!("{:?}: the tree: {error}", self.story)),
+            Err(error) => return Err(format!("{:?}: the tree: {error}", self.scenario)),
         }
         match Checker::default().check(&self.history) {
             Verdict::Linearizable => Ok(()),
-            Verdict::Violation(violation) => Err(format!("{:?}: {violation}", self.story)),
+            Verdict::Violation(violation) => Err(format!("{:?}: {violation}", self.scenario)),
             Verdict::TooHard { key, why } => Err(format!("key {key} cannot be judged: {why:?}")),
         }
     }
 
-    fn split_stands_still(&mut self) -> Result<(), String> {
+    fn pause_a_split(&mut self) -> Result<(), String> {
         let keys = self.order();
         self.fill(&keys)?;
-        (0..self.keys).try_for_each(|key| self.point(OLD, 0, key, Call::Get))?;
+        (0..self.keys).try_for_each(|key| self.point(WITH_OLD_COPIES, 0, key, Call::Get))?;
         let mut under_way = None;
-        if self.story == Story::UnderWay {
+        if self.scenario == Scenario::SplitAndPausedOperation {
             let key = self.key();
             let call = self.write();
             let submits = self.rng.below(2);
-            under_way = Some(self.begin(OLD, 0, key, call, submits)?);
+            under_way = Some(self.begin(WITH_OLD_COPIES, 0, key, call, submits)?);
         }
         // The second round brings the generations of the first round again.
         self.empty(&keys)?;
         self.fill(&keys)?;
         self.empty(&keys)?;
-        let stands = self.rng.below(self.keys as u32) as usize;
+        let paused_at = self.rng.below(self.keys as u32) as usize;
         let submits = 1 + self.rng.below(12);
-        let (before, after) = keys.split_at(stands);
+        let (before, after) = keys.split_at(paused_at);
         self.fill(before)?;
         let Some((&first, rest)) = after.split_first() else { return Ok(()) };
         let call = self.write();
-        let mut still = self.begin(CHURNER, 0, first, call, submits)?;
+        let mut paused = self.begin(CHURNING, 0, first, call, submits)?;
         if let Some(under_way) = &mut under_way {
             self.go_on(under_way)?;
         }
-        if self.story == Story::Copies {
+        if self.scenario == Scenario::SplitAndStaleCopies {
             for _ in 0..6 {
                 let (key, call) = (self.key(), self.write());
-                self.point(OLD, 1, key, call)?;
+                self.point(WITH_OLD_COPIES, 1, key, call)?;
             }
         }
-        (0..self.keys).try_for_each(|key| self.point(FRESH, 0, key, Call::Get))?;
-        self.go_on(&mut still)?;
+        (0..self.keys).try_for_each(|key| self.point(WITHOUT_CACHE, 0, key, Call::Get))?;
+        self.go_on(&mut paused)?;
         self.fill(rest)
     }
 
-    fn merge_stands_still(&mut self) -> Result<(), String> {
+    fn pause_a_merge(&mut self) -> Result<(), String> {
         let keys = self.order();
         self.fill(&keys)?;
-        let stands = 1 + self.rng.below(self.keys as u32 - 1) as usize;
+        let paused_at = 1 + self.rng.below(self.keys as u32 - 1) as usize;
         let submits = self.rng.below(24);
-        self.empty(&keys[..stands])?;
-        let Some(&key) = keys.get(stands) else { return Ok(()) };
-        let mut still = self.begin(CHURNER, 0, key, Call::Delete, submits)?;
+        self.empty(&keys[..paused_at])?;
+        let Some(&key) = keys.get(paused_at) else { return Ok(()) };
+        let mut paused = self.begin(CHURNING, 0, key, Call::Delete, submits)?;
         // Keys between those that exist: full leaves split.
         let mut waits = None;
         for _ in 0..self.keys {
             let (key, call) = (self.key() + self.keys, self.write());
-            let next = self.begin(CHURNER, 1, key, call, u32::MAX)?;
+            let next = self.begin(CHURNING, 1, key, call, u32::MAX)?;
             if !next.ended {
                 waits = Some(next);
                 break;
             }
         }
-        (0..2 * self.keys).try_for_each(|key| self.point(FRESH, 0, key, Call::Get))?;
-        self.go_on(&mut still)?;
+        (0..2 * self.keys).try_for_each(|key| self.point(WITHOUT_CACHE, 0, key, Call::Get))?;
+        self.go_on(&mut paused)?;
         waits.as_mut().map_or(Ok(()), |waits| self.go_on(waits))
     }
 
     /// Keys are inserted and deleted, so that nodes are replaced and deleted leaves leave the tree. Turns pass
     /// meanwhile. In each round one operation is paused for a while: one of the compute node with old copies, or one of
     /// the writing compute node.
-    fn one_stands_still(&mut self) -> Result<(), String> {
+    fn pause_any_operation(&mut self) -> Result<(), String> {
         for _ in 0..ROUNDS {
             self.churn(WRITES, true)?;
-            (0..2 * self.keys).step_by(3).try_for_each(|key| self.point(OLD, 1, key, Call::Get))?;
-            let (node, lane) = if self.rng.percent(60) { (OLD, 0) } else { (CHURNER, 1) };
+            (0..2 * self.keys).step_by(3).try_for_each(|key| self.point(WITH_OLD_COPIES, 1, key, Call::Get))?;
+            let (node, lane) = if self.rng.percent(60) { (WITH_OLD_COPIES, 0) } else { (CHURNING, 1) };
             let (key, submits) = (u64::from(self.rng.below(2 * self.keys as u32)), self.rng.below(10));
             let call = match self.rng.below(5) {
                 0 | 1 => Call::Get,
                 2 => Call::Delete,
                 _ => self.write(),
             };
-            let mut still = self.begin(node, lane, key, call, submits)?;
+            let mut paused = self.begin(node, lane, key, call, submits)?;
             // Without its turns, the compute node keeps its old copies.
             let all = self.rng.percent(70);
             self.churn(WRITES, all)?;
             for _ in 0..4 {
                 let key = u64::from(self.rng.below(2 * self.keys as u32));
-                self.point(OLD, 1, key, Call::Get)?;
+                self.point(WITH_OLD_COPIES, 1, key, Call::Get)?;
             }
-            self.go_on(&mut still)?;
+            self.go_on(&mut paused)?;
         }
         Ok(())
     }
@@ -324,7 +325,7 @@ impl<'a, 'm> Scene<'a, 'm> {
         for _ in 0..writes {
             let key = u64::from(self.rng.below(2 * self.keys as u32));
             let call = if self.rng.percent(50) { Call::Delete } else { self.write() };
-            let node = if self.rng.percent(80) { CHURNER } else { FRESH };
+            let node = if self.rng.percent(80) { CHURNING } else { WITHOUT_CACHE };
             self.point(node, 0, key, call)?;
             if self.rng.percent(TURNS_PERCENT) {
                 self.turn(0, all)?;
@@ -334,10 +335,10 @@ impl<'a, 'm> Scene<'a, 'm> {
     }
 
     /// A turn of all compute nodes, or of all but the one with old copies.
-    fn turn(&mut self, churner_lane: usize, all: bool) -> Result<(), String> {
+    fn turn(&mut self, lane_of_churning: usize, all: bool) -> Result<(), String> {
         for node in 0..COMPUTE_NODES {
-            if node != OLD || all {
-                let lane = if node == CHURNER { churner_lane } else { 1 };
+            if node != WITH_OLD_COPIES || all {
+                let lane = if node == CHURNING { lane_of_churning } else { 1 };
                 let (index, lane) = (self.opened[node], self.lane(node, lane));
                 self.alone(lane, index.turn(lane))?.map_err(|error| format!("a turn: {error}"))?;
                 // A compute node that did nothing lately gives up closed places here, too.
@@ -373,15 +374,15 @@ impl<'a, 'm> Scene<'a, 'm> {
     fn fill(&mut self, keys: &[u64]) -> Result<(), String> {
         keys.iter().try_for_each(|&key| {
             let call = self.write();
-            self.point(CHURNER, 0, key, call)
+            self.point(CHURNING, 0, key, call)
         })
     }
 
-    /// Deletes the keys, and lets turns pass until limbo lists give the places back. In `Copies`, the compute node with
+    /// Deletes the keys, and lets turns pass until limbo lists give the places back. In `SplitAndStaleCopies`, the compute node with
     /// old copies takes part in the turns only sometimes.
     fn empty(&mut self, keys: &[u64]) -> Result<(), String> {
-        keys.iter().rev().try_for_each(|&key| self.point(CHURNER, 0, key, Call::Delete))?;
-        let all = self.story != Story::Copies || self.rng.percent(30);
+        keys.iter().rev().try_for_each(|&key| self.point(CHURNING, 0, key, Call::Delete))?;
+        let all = self.scenario != Scenario::SplitAndStaleCopies || self.rng.percent(30);
         (0..TURNS).try_for_each(|_| self.turn(1, all))
     }
 
@@ -392,56 +393,63 @@ impl<'a, 'm> Scene<'a, 'm> {
 
     /// Runs a point operation from beginning to end.
     fn point(&mut self, node: usize, lane: usize, key: u64, call: Call) -> Result<(), String> {
-        let still = self.begin(node, lane, key, call, u32::MAX)?;
-        if still.ended { Ok(()) } else { Err(format!("{call:?} of key {key} waits for a lane that does nothing")) }
+        let paused = self.begin(node, lane, key, call, u32::MAX)?;
+        if paused.ended { Ok(()) } else { Err(format!("{call:?} of key {key} waits for a lane that does nothing")) }
     }
 
     /// Begins a point operation and executes `submits` of its submits.
-    fn begin(&mut self, node: usize, lane: usize, key: u64, call: Call, submits: u32) -> Result<Still<'a>, String> {
+    fn begin(
+        &mut self,
+        node: usize,
+        lane: usize,
+        key: u64,
+        call: Call,
+        submits: u32,
+    ) -> Result<PausedOperation<'a>, String> {
         self.now_ns += 1;
         let at = LaneAt::new(node as u16, lane as u16);
         let operation = self.history.invoke(at, self.now_ns, key, call);
         let future = start(self.opened[node], self.lane(node, lane), self.coding, key, call, DEADLINE_NS);
-        let mut still = Still { node, lane, operation, future, ended: false };
+        let mut paused = PausedOperation { node, lane, operation, future, ended: false };
         self.lane(node, lane).port().start();
-        let driven = self.drive(self.lane(node, lane), still.future.as_mut(), submits, false)?;
-        self.note(&mut still, driven)?;
-        Ok(still)
+        let driven = self.drive(self.lane(node, lane), paused.future.as_mut(), submits, false)?;
+        self.note(&mut paused, driven)?;
+        Ok(paused)
     }
 
     /// Continues a paused operation to its end.
-    fn go_on(&mut self, still: &mut Still<'a>) -> Result<(), String> {
+    fn go_on(&mut self, paused: &mut PausedOperation<'a>) -> Result<(), String> {
         for _ in 0..PARKS_MAX {
-            if still.ended {
+            if paused.ended {
                 return Ok(());
             }
-            let driven = self.drive(self.lane(still.node, still.lane), still.future.as_mut(), u32::MAX, true)?;
-            self.note(still, driven)?;
+            let driven = self.drive(self.lane(paused.node, paused.lane), paused.future.as_mut(), u32::MAX, true)?;
+            self.note(paused, driven)?;
         }
         Err("waits for a lane that does nothing".to_owned())
     }
 
-    fn note(&mut self, still: &mut Still<'a>, driven: Drive<Ended>) -> Result<(), String> {
+    fn note(&mut self, paused: &mut PausedOperation<'a>, driven: Drive<Ended>) -> Result<(), String> {
         let Drive::Done(ended) = driven else { return Ok(()) };
-        still.ended = true;
+        paused.ended = true;
         self.now_ns += 1;
-        let (index, lane) = (self.opened[still.node], self.lane(still.node, still.lane));
+        let (index, lane) = (self.opened[paused.node], self.lane(paused.node, paused.lane));
         let answer = match ended {
             Ended::Point(answer) => answer,
             Ended::Failed(error) => {
                 let excused = matches!(error.cause, Cause::Deadline { .. });
                 if !excused {
-                    let line = self.history.line(still.operation);
-                    return Err(format!("{:?}: {line} failed: {error}", self.story));
+                    let line = self.history.line(paused.operation);
+                    return Err(format!("{:?}: {line} failed: {error}", self.scenario));
                 }
                 Answer::Failed(error.effect)
             }
             other => return Err(format!("a point operation ends with {other:?}")),
         };
-        self.history.respond(still.operation, self.now_ns, answer);
+        self.history.respond(paused.operation, self.now_ns, answer);
         if lane.in_doubt() {
             self.alone(lane, index.settle(lane))?.map_err(|error| format!("settling: {error}"))?;
-            self.history.close(still.operation, self.now_ns);
+            self.history.close(paused.operation, self.now_ns);
         }
         Ok(())
     }

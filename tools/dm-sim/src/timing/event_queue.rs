@@ -17,7 +17,7 @@ type Event = u128;
 
 /// Events to come.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct EventQueue {
     /// Slot `s` is at `s % SLOTS`; it holds events of one slot within `SLOTS` after the present one.
     wheel: Vec<Vec<Event>>,
     /// One bit per slot of the wheel that holds events.
@@ -35,7 +35,7 @@ const fn slot_of(event: Event) -> u64 {
     (event >> (64 + SLOT_SHIFT)) as u64
 }
 
-impl Agenda {
+impl EventQueue {
     pub(crate) fn new() -> Self {
         Self {
             wheel: vec![Vec::new(); SLOTS as usize],
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_planning() {
         let mut rng = Rng::new(7);
-        let mut agenda = Agenda::new();
+        let mut events = EventQueue::new();
         let mut heap: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
         let mut now_ps = 0;
         let mut number = 0;
         for round in 0..200_000_u64 {
-            // Mostly near, sometimes now, sometimes far beyond the wheel; in between the agenda runs empty.
+            // Mostly near, sometimes now, sometimes far beyond the wheel; in between the queue runs empty.
             if rng.percent(if round / 1000 % 2 == 0 { 60 } else { 40 }) {
                 let after_ps = match rng.below(10) {
                     0 => 0,
@@ -144,14 +144,14 @@ mod tests {
                     _ => u64::from(rng.below(4_000_000)),
                 };
                 number += 1;
-                agenda.push(now_ps + after_ps, number);
+                events.push(now_ps + after_ps, number);
                 heap.push(Reverse((now_ps + after_ps, number)));
             } else {
                 let expected = heap.pop().map(|Reverse(event)| event);
-                assert_eq!(agenda.pop(), expected);
+                assert_eq!(events.pop(), expected);
                 now_ps = expected.map_or(now_ps, |(at_ps, _)| at_ps);
             }
-            assert_eq!(agenda.is_empty(), heap.is_empty());
+            assert_eq!(events.is_empty(), heap.is_empty());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Scenarios of reused places: an operation is paused while places are reused, and other operations have old pointers.
 
 use dm_core::marks::Mark;
-use dm_sim::verify::{Chime, Sherman, TreeKind, lives};
+use dm_sim::verify::{Chime, Sherman, TreeKind, reuse};
 
-fn go_round<K: TreeKind>(kind: K, seeds: u64) {
-    let played = lives::play(kind, 0..seeds);
+fn reuse_places<K: TreeKind>(kind: K, seeds: u64) {
+    let played = reuse::play(kind, 0..seeds);
     assert_eq!(played.finding, None);
     for mark in [Mark::LimboEntered, Mark::LimboLeft, Mark::NodeReused, Mark::Merge, Mark::StaleCache] {
         assert!(played.marks[mark as usize] > 0, "never hit: {}", mark.name());
@@ -12,11 +12,11 @@ fn go_round<K: TreeKind>(kind: K, seeds: u64) {
 }
 
 #[test]
-fn old_pointers_to_shermans_leaves_do_no_harm() {
-    go_round(Sherman, 600);
+fn stale_pointers_to_leaves_of_sherman_do_no_harm() {
+    reuse_places(Sherman, 600);
 }
 
 #[test]
-fn old_pointers_to_chimes_leaves_do_no_harm() {
-    go_round(Chime, 600);
+fn stale_pointers_to_leaves_of_chime_do_no_harm() {
+    reuse_places(Chime, 600);
 }
