@@ -3,7 +3,7 @@
 //! In order of reading:
 //!
 //! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
-//! - [`bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test wants
+//! - [`test_bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test wants
 //!   it to.
 //! - [`oracle`]: keys, self-checking values, and the expected answer of every operation.
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
@@ -13,7 +13,6 @@
 //!
 //! [`conformance!`] makes tests of all that: one line per index.
 
-pub mod bed;
 pub mod client;
 pub mod counts;
 pub mod fabric;
@@ -22,6 +21,7 @@ pub mod oracle;
 pub mod pool;
 pub mod subject;
 pub mod suite;
+pub mod test_bed;
 #[cfg(feature = "rdma-device")]
 pub mod verbs;
 
@@ -32,8 +32,8 @@ pub mod verbs;
 macro_rules! conformance {
     ($name:ident, $subject:expr $(, $bulk:ident)?) => {
         mod $name {
-            $crate::conformance_alone!(direct, $subject, $crate::bed::Direct $(, $bulk)?);
-            $crate::conformance_alone!(shm, $subject, $crate::bed::Shm $(, $bulk)?);
+            $crate::conformance_alone!(direct, $subject, $crate::test_bed::Direct $(, $bulk)?);
+            $crate::conformance_alone!(shm, $subject, $crate::test_bed::Shm $(, $bulk)?);
             $crate::conformance_together!(simulated, $subject);
         }
     };

@@ -5,12 +5,12 @@ use dm_core::marks::Mark;
 use dm_core::operation::{OpError, OperationKind, Outcome};
 use dm_core::verbs::{Label, Verb};
 use dm_sim::Run;
-use dm_tests::bed::{Direct, Fixture, Setup};
-use dm_tests::client::{Client, alone, on_bed};
+use dm_tests::client::{Client, alone, on_test_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
 use dm_tests::subject::Shape;
 use dm_tests::subject::chime::ChimeSubject;
+use dm_tests::test_bed::{Direct, Fixture, Setup};
 use std::fmt::Write as _;
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
@@ -215,10 +215,10 @@ fn descents_on_a_cold_cache() {
     let mut lines = Lines::default();
     for records in [30, 1000] {
         let setup = paper();
-        let mut bed = Direct.bed(&ChimeSubject, &setup);
-        on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| load(client, records));
+        let mut test_bed = Direct.test_bed(&ChimeSubject, &setup);
+        on_test_bed(&ChimeSubject, &mut test_bed, &setup, 0, &mut |client| load(client, records));
         for (what, kind) in [("get", Get), ("update", Update)] {
-            on_bed(&ChimeSubject, &mut bed, &setup, 1, &mut |client| {
+            on_test_bed(&ChimeSubject, &mut test_bed, &setup, 1, &mut |client| {
                 let levels = client.validate().levels;
                 lines.title(&format!("{what} on a tree of {levels} levels, first and second on another compute node"));
                 let height = levels - 1;
@@ -237,10 +237,10 @@ fn descents_on_a_cold_cache() {
 fn a_split_is_known_to_who_made_it() {
     let mut lines = Lines::default();
     let setup = paper();
-    let mut bed = Direct.bed(&ChimeSubject, &setup);
-    on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| load(client, 1000));
+    let mut test_bed = Direct.test_bed(&ChimeSubject, &setup);
+    on_test_bed(&ChimeSubject, &mut test_bed, &setup, 0, &mut |client| load(client, 1000));
 
-    on_bed(&ChimeSubject, &mut bed, &setup, 0, &mut |client| {
+    on_test_bed(&ChimeSubject, &mut test_bed, &setup, 0, &mut |client| {
         client.get(0);
         let before = client.validate().leaves;
         let mut split = None;

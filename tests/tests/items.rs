@@ -12,14 +12,14 @@ use dm_core::verbs::{Label, Request, Space, Status, Verb};
 use dm_core::{chime, sherman};
 use dm_host::kinds::IndexParameters;
 use dm_sim::Run;
-use dm_tests::bed::{Direct, Fixture as _, Setup};
-use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
+use dm_tests::client::{Client, Progress, Steps, alone, on_test_bed};
 use dm_tests::counts::Lines;
 use dm_tests::fabric::{Failure, poke};
 use dm_tests::goldens;
 use dm_tests::subject::sherman::ShermanSubject;
 use dm_tests::subject::{Shape, Subject};
 use dm_tests::suite::runner;
+use dm_tests::test_bed::{Direct, Fixture as _, Setup};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -345,9 +345,9 @@ fn links_in_a_maze_end_no_walk_late() {
     let items = Parameters { key_bytes_max: 200, value_bytes_max: 100 };
     let mut setup = setup(16, (8, 8));
     setup.region_bytes = 512 << 10;
-    let mut bed = Direct.bed(&Plain(IndexKind::Sherman, items), &setup);
+    let mut test_bed = Direct.test_bed(&Plain(IndexKind::Sherman, items), &setup);
     let shape = KeyShape::new(16);
-    on_bed(&ShermanSubject, &mut bed, &setup, 0, &mut |client| {
+    on_test_bed(&ShermanSubject, &mut test_bed, &setup, 0, &mut |client| {
         let mut put = |layer: u64, first: u8, slot: &Slot<'_>| {
             let (index, lanes) = (client.index, client.lanes);
             lanes[0].port().with(|scratch| {
@@ -368,7 +368,7 @@ fn links_in_a_maze_end_no_walk_late() {
         }
         put(LAYERS, b'a', &Slot::Inline(b"one"));
     });
-    on_bed(&Plain(IndexKind::Sherman, items), &mut bed, &setup, 1, &mut |client| {
+    on_test_bed(&Plain(IndexKind::Sherman, items), &mut test_bed, &setup, 1, &mut |client| {
         let (index, lanes) = (client.index, client.lanes);
         let census = client.drive(0, index.validate(&lanes[0])).result;
         let Err(OpError { cause: Cause::Corrupt { what, .. }, .. }) = census else { panic!("{census:?}") };
@@ -417,7 +417,7 @@ fn merge_cut_short(kind: IndexKind, records: usize, deleted: usize, releases: us
         let mut insert = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Insert)));
         let mut released = 0;
         let node = loop {
-            if insert.poll() != Stand::Submitted {
+            if insert.poll() != Progress::Submitted {
                 return;
             }
             let locks = lanes[0].lock_records();
@@ -449,7 +449,7 @@ fn merge_cut_short(kind: IndexKind, records: usize, deleted: usize, releases: us
         client.fabric.failure = flushed;
         insert.post(client.fabric);
         for _ in 0..40 {
-            assert_eq!(insert.poll(), Stand::Submitted, "{kind:?}");
+            assert_eq!(insert.poll(), Progress::Submitted, "{kind:?}");
             let requests = port.requests();
             let unlock = requests.iter().find(|request| request.label == Label::Unlock);
             assert_eq!(unlock, None, "{kind:?}: a lock is freed while a WRITE may still land");
@@ -463,7 +463,7 @@ fn merge_cut_short(kind: IndexKind, records: usize, deleted: usize, releases: us
         for (offset, bytes) in &late {
             poke(client.fabric, Space::Host, node, *offset, bytes);
         }
-        assert_eq!(insert.go(client.fabric), Stand::Done(Ok(Outcome::Inserted)));
+        assert_eq!(insert.go(client.fabric), Progress::Done(Ok(Outcome::Inserted)));
         client.assert_quiet("after the insert");
         assert_eq!(get(client, &other).as_deref(), Some(&b"2"[..]));
         assert_eq!(client.validate().records, (records - deleted + 1) as u64);

@@ -4,12 +4,12 @@ use dm_core::btree::Options;
 use dm_core::marks::Mark;
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
-use dm_tests::bed::{Direct, Fixture, Setup};
-use dm_tests::client::{Client, alone, on_bed};
+use dm_tests::client::{Client, alone, on_test_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
 use dm_tests::subject::Shape;
 use dm_tests::subject::smart::SmartSubject;
+use dm_tests::test_bed::{Direct, Fixture, Setup};
 
 use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 
@@ -137,10 +137,10 @@ fn structure_changes() {
 fn descents_without_copies() {
     let mut lines = Lines::default();
     let setup = setup();
-    let mut bed = Direct.bed(&SmartSubject, &setup);
-    on_bed(&SmartSubject, &mut bed, &setup, 0, &mut |client| load(client, 1000));
+    let mut test_bed = Direct.test_bed(&SmartSubject, &setup);
+    on_test_bed(&SmartSubject, &mut test_bed, &setup, 0, &mut |client| load(client, 1000));
     for (what, kind) in [("get", Get), ("update", Update)] {
-        on_bed(&SmartSubject, &mut bed, &setup, 1, &mut |client| {
+        on_test_bed(&SmartSubject, &mut test_bed, &setup, 1, &mut |client| {
             lines.title(&format!("{what}, first and second on another compute node"));
             let best = if kind == Get { 1 } else { 3 };
             let run = client.run(kind, 4000, 1, 0);

@@ -7,12 +7,12 @@
 use dm_core::btree::Options;
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
-use dm_tests::bed::{Direct, Fixture, Setup};
-use dm_tests::client::{Client, Stand, Steps, alone, on_bed};
+use dm_tests::client::{Client, Progress, Steps, alone, on_test_bed};
 use dm_tests::counts::Lines;
 use dm_tests::goldens;
 use dm_tests::subject::Shape;
 use dm_tests::subject::sherman::ShermanSubject;
+use dm_tests::test_bed::{Direct, Fixture, Setup};
 use std::fmt::Write as _;
 
 /// Nodes of 1 KB, records of 16 bytes.
@@ -120,10 +120,10 @@ fn descents_on_a_cold_cache() {
     let mut lines = Lines::default();
     for records in [40, 1000, 9000] {
         let setup = paper();
-        let mut bed = Direct.bed(&ShermanSubject, &setup);
-        on_bed(&ShermanSubject, &mut bed, &setup, 0, &mut |client| load(client, records));
+        let mut test_bed = Direct.test_bed(&ShermanSubject, &setup);
+        on_test_bed(&ShermanSubject, &mut test_bed, &setup, 0, &mut |client| load(client, records));
         for (what, kind) in [("get", Get), ("update", Update)] {
-            on_bed(&ShermanSubject, &mut bed, &setup, 1, &mut |client| {
+            on_test_bed(&ShermanSubject, &mut test_bed, &setup, 1, &mut |client| {
                 let levels = client.validate().levels;
                 drop(client.index.execute(&client.lanes[0], Operation::point(Get)));
                 lines.title(&format!("{what} on a tree of {levels} levels, first and second on another compute node"));
@@ -134,7 +134,7 @@ fn descents_on_a_cold_cache() {
                 lines.note("second", best, &client.run(kind, 40, 2, 0));
             });
         }
-        on_bed(&ShermanSubject, &mut bed, &setup, 2, &mut |client| {
+        on_test_bed(&ShermanSubject, &mut test_bed, &setup, 2, &mut |client| {
             lines.title(
                 "get by a compute node that has seen nothing: READs of the root word and the root's first line too",
             );
@@ -280,18 +280,18 @@ fn handed(client: &mut Client<'_, '_>, kind: OperationKind, n: u64) -> Vec<Strin
     };
     let mut steps = [begin(0), begin(1), begin(2)];
     // Lane 0 takes the lock; the others queue behind it.
-    assert_eq!(steps[0].poll(), Stand::Submitted);
+    assert_eq!(steps[0].poll(), Progress::Submitted);
     for lane in [1, 2] {
-        assert_eq!(steps[lane].poll(), Stand::Parked);
+        assert_eq!(steps[lane].poll(), Progress::Parked);
     }
     steps[0].post(fabric);
-    assert!(matches!(steps[0].go(fabric), Stand::Done(Ok(_))));
+    assert!(matches!(steps[0].go(fabric), Progress::Done(Ok(_))));
     assert_eq!(steps[0].woken, [lanes[1].id()]);
     let mut submits = Vec::new();
     loop {
         // The first post ends the park.
         steps[1].post(fabric);
-        if matches!(steps[1].poll(), Stand::Done(Ok(_))) {
+        if matches!(steps[1].poll(), Progress::Done(Ok(_))) {
             steps[1].post(fabric);
             break;
         }
@@ -306,7 +306,7 @@ fn handed(client: &mut Client<'_, '_>, kind: OperationKind, n: u64) -> Vec<Strin
     }
     assert_eq!(steps[1].woken, [lanes[2].id()], "the lock was not handed on");
     steps[2].post(fabric);
-    assert!(matches!(steps[2].go(fabric), Stand::Done(Ok(_))));
+    assert!(matches!(steps[2].go(fabric), Progress::Done(Ok(_))));
     submits
 }
 

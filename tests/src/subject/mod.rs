@@ -16,7 +16,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::verbs::Assumptions;
 use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
-use dm_sim::verify::Inside;
+use dm_sim::verify::TestAccess;
 use std::future::Future;
 use std::pin::Pin;
 

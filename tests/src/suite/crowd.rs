@@ -5,9 +5,9 @@
 //! exactly if one more insert than deletes succeeded, and a counter raised by `update_if` has as many steps as
 //! succeeded. Own and shared keys alternate, so they lie in the same leaves.
 
-use crate::bed::Setup;
 use crate::oracle::{self, answer, stamp, value};
 use crate::subject::{AnyIndex, Opened, Shape, Subject};
+use crate::test_bed::Setup;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome};
@@ -73,30 +73,30 @@ struct Sum {
     down: i64,
 }
 
-struct Person {
+struct Worker {
     number: u64,
     left: u32,
     doing: Option<Doing>,
     own: BTreeMap<u64, Possible>,
 }
 
-/// Keys: shared ones first in each group of `people + 1`, then one of each lane.
+/// Keys: shared ones first in each group of `workers + 1`, then one of each lane.
 struct Keys {
-    people: u64,
+    workers: u64,
 }
 
 impl Keys {
     fn shared(&self, i: u64) -> u64 {
-        i * (self.people + 1)
+        i * (self.workers + 1)
     }
 
-    fn own(&self, person: u64, i: u64) -> u64 {
-        i * (self.people + 1) + 1 + person
+    fn own(&self, worker: u64, i: u64) -> u64 {
+        i * (self.workers + 1) + 1 + worker
     }
 
     /// The lane whose key it is; `None`: it is shared.
     fn owner(&self, n: u64) -> Option<u64> {
-        (n % (self.people + 1)).checked_sub(1)
+        (n % (self.workers + 1)).checked_sub(1)
     }
 }
 
@@ -258,9 +258,9 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
         .map(|scratch| (0..).zip(scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect())
         .collect();
     let slices: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
-    let keys = Keys { people: (crowd.compute_nodes * crowd.lanes) as u64 };
-    let mut people: Vec<Person> = (0..keys.people)
-        .map(|number| Person { number, left: crowd.operations, doing: None, own: BTreeMap::new() })
+    let keys = Keys { workers: (crowd.compute_nodes * crowd.lanes) as u64 };
+    let mut workers: Vec<Worker> = (0..keys.workers)
+        .map(|number| Worker { number, left: crowd.operations, doing: None, own: BTreeMap::new() })
         .collect();
     let mut sums: BTreeMap<u64, Sum> = BTreeMap::new();
     let mut stamps = 1;
@@ -270,28 +270,28 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
     let number_of = |at: LaneAt| at.compute_node.0 as usize * crowd.lanes + at.lane as usize;
     let mut steps = 0u32;
     loop {
-        for person in &mut people {
-            let at = at_of(person.number as usize);
-            if person.doing.is_some() || !driver.is_idle(at) {
+        for worker in &mut workers {
+            let at = at_of(worker.number as usize);
+            if worker.doing.is_some() || !driver.is_idle(at) {
                 continue;
             }
             let (index, lane) =
                 (nodes[at.compute_node.0 as usize].0, &slices[at.compute_node.0 as usize][at.lane as usize]);
             let doing = if lane.in_doubt() {
                 Doing::Settle
-            } else if person.left > 0 {
-                person.left -= 1;
+            } else if worker.left > 0 {
+                worker.left -= 1;
                 stamps += 1;
-                choose(&mut rng, &keys, person, stamps)
+                choose(&mut rng, &keys, worker, stamps)
             } else {
                 continue;
             };
-            person.doing = Some(doing);
+            worker.doing = Some(doing);
             driver.spawn(at, Box::pin(perform(index, lane, doing)));
         }
         steps += 1;
         if crowd.drops > 0 && rng.below(10_000) < crowd.drops {
-            driver.drop_future(at_of(rng.below(people.len() as u32) as usize));
+            driver.drop_future(at_of(rng.below(workers.len() as u32) as usize));
         }
         if crowd.dies_after > 0 && steps == crowd.dies_after {
             driver.world().kill_memory_node(NodeId(1));
@@ -303,17 +303,17 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
         });
         match event {
             Event::Done { at, result, .. } => {
-                let person = &mut people[number_of(at)];
-                let doing = person.doing.take().expect("a lane that was doing something");
-                judge(&keys, person, &mut sums, doing, result, dead, what);
+                let worker = &mut workers[number_of(at)];
+                let doing = worker.doing.take().expect("a lane that was doing something");
+                judge(&keys, worker, &mut sums, doing, result, dead, what);
             }
             Event::Abandoned { at, .. } => {
-                let person = &mut people[number_of(at)];
-                if let Some(doing) = person.doing.take() {
-                    unknown(&keys, person, &mut sums, doing);
+                let worker = &mut workers[number_of(at)];
+                if let Some(doing) = worker.doing.take() {
+                    unknown(&keys, worker, &mut sums, doing);
                 }
             }
-            Event::Quiet if people.iter().all(|person| person.left == 0 && person.doing.is_none()) => break,
+            Event::Quiet if workers.iter().all(|worker| worker.left == 0 && worker.doing.is_none()) => break,
             Event::Progress | Event::Quiet => {}
         }
     }
@@ -354,7 +354,7 @@ fn play(world: &mut World, nodes: &Nodes<'_>, crowd: Crowd, what: &str, seed: u6
             }
         }
         assert_eq!(census.records, all.len() as u64, "{what}");
-        accounts(&keys, &people, &sums, &all, what);
+        accounts(&keys, &workers, &sums, &all, what);
     }
 }
 
@@ -370,13 +370,13 @@ fn finish<'a>(driver: &mut Driver<'a, '_, Ended>, at: LaneAt, future: dm_sim::Op
     }
 }
 
-fn choose(rng: &mut Rng, keys: &Keys, person: &Person, new: u32) -> Doing {
+fn choose(rng: &mut Rng, keys: &Keys, worker: &Worker, new: u32) -> Doing {
     use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
     match rng.below(20) {
         0..=8 => {
-            let n = keys.own(person.number, u64::from(rng.below(OWN as u32)));
+            let n = keys.own(worker.number, u64::from(rng.below(OWN as u32)));
             let kind = [Get, Insert, Insert, Update, Upsert, UpdateIf, Delete, Delete][rng.below(8) as usize];
-            let known = person.own.get(&n).and_then(|possible| possible[0]).unwrap_or(0);
+            let known = worker.own.get(&n).and_then(|possible| possible[0]).unwrap_or(0);
             Doing::Point { kind, n, new, expected: if rng.percent(70) { known } else { 0 } }
         }
         9..=13 => {
@@ -385,7 +385,7 @@ fn choose(rng: &mut Rng, keys: &Keys, person: &Person, new: u32) -> Doing {
         }
         14..=16 => Doing::Count { n: keys.shared(SHARED + u64::from(rng.below(COUNTERS as u32))) },
         _ => {
-            let low = u64::from(rng.below((OWN * (keys.people + 1)) as u32));
+            let low = u64::from(rng.below((OWN * (keys.workers + 1)) as u32));
             Doing::Scan { low, bound: rng.percent(50).then(|| low + 1 + u64::from(rng.below(30))) }
         }
     }
@@ -469,7 +469,7 @@ async fn count(index: &dyn AnyIndex, lane: &Lane<'_>, n: u64) -> Result<bool, Op
 
 fn judge(
     keys: &Keys,
-    person: &mut Person,
+    worker: &mut Worker,
     sums: &mut BTreeMap<u64, Sum>,
     doing: Doing,
     ended: Ended,
@@ -489,7 +489,7 @@ fn judge(
         }
         (Doing::Point { .. } | Doing::Count { .. }, Ended::Point(Err(error), _) | Ended::Counted(Err(error))) => {
             if failed(error) != Effect::None {
-                unknown(keys, person, sums, doing);
+                unknown(keys, worker, sums, doing);
             }
         }
         (Doing::Scan { .. }, Ended::Page(Err(error), _)) => {
@@ -500,7 +500,7 @@ fn judge(
             assert!(!with_value || seen.is_some(), "{what}: {doing:?}: {outcome:?} with a value nobody wrote for it");
             let seen = seen.filter(|_| with_value);
             if keys.owner(n).is_some() {
-                let possible = person.own.entry(n).or_insert_with(|| vec![None]);
+                let possible = worker.own.entry(n).or_insert_with(|| vec![None]);
                 let now: Possible = possible
                     .iter()
                     .map(|&before| answer(kind, before, new, expected))
@@ -524,7 +524,7 @@ fn judge(
             );
             // Own keys did not change meanwhile: they are in the page with their value, as far as it goes.
             let end = if more { page.last().map_or(low, |(n, _)| n + 1) } else { bound.unwrap_or(u64::MAX) };
-            for (&n, possible) in person.own.range_mut(low.min(end)..end) {
+            for (&n, possible) in worker.own.range_mut(low.min(end)..end) {
                 let seen = page.iter().find(|(other, _)| *other == n).map(|(_, stamp)| *stamp);
                 assert!(
                     possible.contains(&seen),
@@ -532,8 +532,8 @@ fn judge(
                 );
                 *possible = vec![seen];
             }
-            for &(n, _) in page.iter().filter(|(n, _)| keys.owner(*n) == Some(person.number)) {
-                assert!(person.own.contains_key(&n), "{what}: own key {n} was never inserted");
+            for &(n, _) in page.iter().filter(|(n, _)| keys.owner(*n) == Some(worker.number)) {
+                assert!(worker.own.contains_key(&n), "{what}: own key {n} was never inserted");
             }
         }
         (doing, _) => panic!("{what}: {doing:?} ended as something else"),
@@ -541,10 +541,10 @@ fn judge(
 }
 
 /// The operation may have happened.
-fn unknown(keys: &Keys, person: &mut Person, sums: &mut BTreeMap<u64, Sum>, doing: Doing) {
+fn unknown(keys: &Keys, worker: &mut Worker, sums: &mut BTreeMap<u64, Sum>, doing: Doing) {
     match doing {
         Doing::Point { kind, n, new, expected } if keys.owner(n).is_some() => {
-            let possible = person.own.entry(n).or_insert_with(|| vec![None]);
+            let possible = worker.own.entry(n).or_insert_with(|| vec![None]);
             for before in possible.clone() {
                 let after = answer(kind, before, new, expected).after;
                 if !possible.contains(&after) {
@@ -563,10 +563,10 @@ fn unknown(keys: &Keys, person: &mut Person, sums: &mut BTreeMap<u64, Sum>, doin
 }
 
 /// At the end, the records are those that the operations of all lanes left.
-fn accounts(keys: &Keys, people: &[Person], sums: &BTreeMap<u64, Sum>, all: &[(u64, u32)], what: &str) {
+fn accounts(keys: &Keys, workers: &[Worker], sums: &BTreeMap<u64, Sum>, all: &[(u64, u32)], what: &str) {
     let there: BTreeMap<u64, u32> = all.iter().copied().collect();
-    for person in people {
-        for (n, possible) in &person.own {
+    for worker in workers {
+        for (n, possible) in &worker.own {
             let now = there.get(n).copied();
             assert!(possible.contains(&now), "{what}: own key {n} holds {now:?}, possible were {possible:?}");
         }
@@ -581,7 +581,7 @@ fn accounts(keys: &Keys, people: &[Person], sums: &BTreeMap<u64, Sum>, all: &[(u
         );
     }
     for (n, _) in all {
-        let known = keys.owner(*n).is_none_or(|owner| people[owner as usize].own.contains_key(n));
+        let known = keys.owner(*n).is_none_or(|owner| workers[owner as usize].own.contains_key(n));
         assert!(known, "{what}: key {n} was never inserted");
     }
 }

@@ -1,10 +1,10 @@
 //! Random operations against a `BTreeMap`.
 
 use super::runner;
-use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::oracle::answer;
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Operation, OperationKind};
 use proptest::prelude::*;
 use proptest::sample::select;

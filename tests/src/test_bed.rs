@@ -87,14 +87,14 @@ impl Setup {
 }
 
 /// A formatted pool on a fabric that executes at once.
-pub struct Bed {
+pub struct TestBed {
     /// The layout of the pool.
     pub geometry: Vec<NodeGeometry>,
     /// The fabric.
     pub fabric: AnyFabric,
 }
 
-impl Bed {
+impl TestBed {
     /// How compute node `number` (0-based) opens index 0.
     pub fn place(&self, number: u16) -> Place<'_> {
         place(&self.geometry, number, Fabric::capabilities(&self.fabric), Fabric::guarantees(&self.fabric))
@@ -107,7 +107,7 @@ pub trait Fixture: Sync {
     fn name(&self) -> &'static str;
 
     /// A formatted pool for `subject`.
-    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed;
+    fn test_bed(&self, subject: &dyn Subject, setup: &Setup) -> TestBed;
 
     /// The settings of techniques of `subject` for which this fabric has the verbs.
     fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
@@ -115,11 +115,11 @@ pub trait Fixture: Sync {
     }
 }
 
-pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> Bed {
+pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> TestBed {
     for (node, superblock) in (0..).zip(pool.superblocks()) {
         poke(&mut fabric, Space::Host, NodeId(node), 0, superblock);
     }
-    Bed { geometry: pool.geometry.clone(), fabric }
+    TestBed { geometry: pool.geometry.clone(), fabric }
 }
 
 /// The simulated fabric without time: requests execute at once, without concurrency.
@@ -131,7 +131,7 @@ impl Fixture for Direct {
         "direct"
     }
 
-    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
+    fn test_bed(&self, subject: &dyn Subject, setup: &Setup) -> TestBed {
         format(&setup.pool(subject), AnyFabric::new(DirectFabric::new(&setup.config())))
     }
 }
@@ -145,7 +145,7 @@ impl Fixture for Slow {
         "slow"
     }
 
-    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
+    fn test_bed(&self, subject: &dyn Subject, setup: &Setup) -> TestBed {
         let config = Config { write_turn_ns_min: Some(1), ..setup.config() };
         format(&setup.pool(subject), AnyFabric::new(DirectFabric::new(&config)))
     }
@@ -160,7 +160,7 @@ impl Fixture for Shm {
         "shm"
     }
 
-    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
+    fn test_bed(&self, subject: &dyn Subject, setup: &Setup) -> TestBed {
         let mode = Verdict::of_this_machine().mode;
         let config = setup.config();
         let nodes = (0..setup.nodes).map(|node| {
