@@ -9,12 +9,12 @@ use std::num::NonZeroU32;
 
 /// Decides in which WRITE a fabric's process dies.
 #[derive(Debug)]
-pub(super) struct Mortal {
+pub(super) struct CrashPoint {
     one_in: NonZeroU32,
     random: Cell<u64>,
 }
 
-impl Mortal {
+impl CrashPoint {
     /// Dies in one of `one_in` WRITEs that span lines.
     pub(super) fn new(one_in: NonZeroU32) -> Self {
         Self { one_in, random: Cell::new(RandomState::new().hash_one(std::process::id()) | 1) }
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn a_cut_is_at_a_line_and_leaves_a_rest() {
-        let mortal = Mortal::new(NonZeroU32::MIN);
+        let crash_point = CrashPoint::new(NonZeroU32::MIN);
         for _ in 0..1000 {
             for (offset, bytes) in [(0, 65), (60, 5), (8, 120), (0, 1024), (32, 64)] {
-                let cut = mortal.cut(offset, bytes).unwrap();
+                let cut = crash_point.cut(offset, bytes).unwrap();
                 assert!(cut > 0 && cut < bytes && (offset as usize + cut).is_multiple_of(LINE_BYTES));
             }
-            assert_eq!(mortal.cut(0, 64), None, "a line lands whole or not at all");
-            assert_eq!(mortal.cut(8, 16), None);
+            assert_eq!(crash_point.cut(0, 64), None, "a line lands whole or not at all");
+            assert_eq!(crash_point.cut(8, 16), None);
         }
     }
 }
