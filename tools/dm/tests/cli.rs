@@ -564,12 +564,12 @@ fn shell_on(pool: &str, index: &str) -> (Child, BufReader<std::process::ChildStd
 }
 
 #[test]
-fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
+fn dead_compute_nodes_are_shown_and_repaired_and_live_ones_left_alone() {
     let nodes = Nodes::start(2, "16MiB");
     let pool = nodes.pool();
     dm(&format!("create {pool} --name bench --key-bytes 8 --value-bytes 8")).good();
     let (mut dead, _) = shell(&pool);
-    let (mut living, mut out) = shell(&pool);
+    let (mut live, mut out) = shell(&pool);
     dead.kill().unwrap();
     dead.wait().unwrap();
     let look = || -> Value {
@@ -578,22 +578,24 @@ fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
     };
     let rows = look();
     assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"live".into(), &"live".into()), "{rows}");
-    assert!(rows[0]["silent_ms"].as_u64().unwrap() >= 450, "{rows}");
-    assert_eq!(rows[1]["silent_ms"], 0, "{rows}");
+    assert!(rows[0]["unresponsive_ms"].as_u64().unwrap() >= 450, "{rows}");
+    assert_eq!(rows[1]["unresponsive_ms"], 0, "{rows}");
     let text = dm(&format!("inspect {pool} --lease-ms 800 --no-walk")).good();
-    assert!(text.contains("SILENT for at least") && text.contains("beats"), "{text}");
+    assert!(text.contains("UNRESPONSIVE for at least") && text.contains("beats"), "{text}");
     let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
     assert_eq!((&repaired["rows_fenced"], &repaired["rows_freed"]), (&1.into(), &1.into()), "{repaired}");
     let rows = look();
     assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"free".into(), &"live".into()), "{rows}");
     // Nothing is left to do, and the one that was at work all the time is.
-    assert!(dm(&format!("repair {pool} --lease-ms 800")).good().starts_with("0 silent compute nodes fenced, 0 rows"));
-    living.stdin.as_mut().unwrap().write_all(b"get ada\n").unwrap();
+    assert!(
+        dm(&format!("repair {pool} --lease-ms 800")).good().starts_with("0 unresponsive compute nodes fenced, 0 rows")
+    );
+    live.stdin.as_mut().unwrap().write_all(b"get ada\n").unwrap();
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert_eq!(line, "lovelac\n");
-    drop(living.stdin.take());
-    assert!(living.wait().unwrap().success());
+    drop(live.stdin.take());
+    assert!(live.wait().unwrap().success());
     // Locks lie in leaves, and the dead shell had one of several indexes open: its row is swept through that index.
     for index in ["one", "other"] {
         dm(&format!("create {pool} --name {index} --index chime")).good();
@@ -605,7 +607,7 @@ fn the_dead_are_seen_and_repaired_and_the_living_left_alone() {
     assert_eq!((&repaired["rows_freed"], &repaired["rows_kept"]), (&1.into(), &0.into()), "{repaired}");
     // A pool without an index has rows, too.
     let empty = Nodes::start(1, "8MiB");
-    assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 silent"));
+    assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 unresponsive"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! rows. Every step may be repeated, by several repairs at once, on a pool in use.
 
 use crate::failure::{Failure, print};
-use crate::members::{Member, held_locks, members, on_lane, watch, with_eyes};
+use crate::members::{Member, held_locks, members, on_lane, watch, with_read_access};
 use crate::report::repaired::Repaired;
 use crate::report::text::counted;
 use crate::tool::{PoolArguments, with_tool};
@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: after a host with compute nodes is gone for good\n  dm repair --pool /run/dm/0,/run/dm/1\n\n\
-                  It waits for a lease to see who is silent: --lease-ms or what the compute node's row says of its own, \
+                  It waits for a lease to see who is unresponsive: --lease-ms or what the compute node's row says of its own, \
                   whichever is longer. A compute node that is alive and beats is left alone; one that is stopped for longer \
                   is ended."
 )]
@@ -75,7 +75,7 @@ type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<Vec<Member
 
 fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Failure> {
     let mut repaired = Repaired::default();
-    let dead = with_eyes(pool, |fabric, lane| find_dead(pool, fabric, lane, lease, &mut repaired))?;
+    let dead = with_read_access(pool, |fabric, lane| find_dead(pool, fabric, lane, lease, &mut repaired))?;
     if dead.is_empty() {
         return Ok(repaired);
     }
@@ -91,7 +91,7 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         through.extend(known.first().map(|(index, _)| index));
     }
     if through.is_empty() {
-        with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
+        with_read_access(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
         return Ok(repaired);
     }
     let mut left = dead;
@@ -114,7 +114,7 @@ fn find_dead(
     repaired: &mut Repaired,
 ) -> Result<Vec<Member>, Failure> {
     let mut rows = members(pool, fabric, lane)?;
-    let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.may_be_silent(lease)).max();
+    let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.effective_lease(lease)).max();
     let longest = longest.unwrap_or(lease);
     // A little longer than a lease: the last heartbeat may have come just before the first look.
     watch(pool, fabric, lane, &mut rows, longest + longest / 8)?;
@@ -122,11 +122,11 @@ fn find_dead(
     for member in rows {
         match member.state {
             RowState::Free => {}
-            RowState::Live if member.silent < member.may_be_silent(lease) => {}
+            RowState::Live if member.unresponsive < member.effective_lease(lease) => {}
             RowState::Live => {
                 if !fabric.capabilities().fencing {
                     return Err(Failure::Run(format!(
-                        "compute-node row {} is silent, and this fabric cannot fence it off",
+                        "compute-node row {} is unresponsive, and this fabric cannot fence it off",
                         member.row.0
                     )));
                 }
@@ -183,7 +183,7 @@ fn render(repaired: &Repaired) -> String {
     let Repaired { rows_fenced, rows_freed, rows_kept, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
     let mut text = format!(
         "{} fenced, {} freed, {} recovered, {} given back\n",
-        counted(*rows_fenced, "silent compute node"),
+        counted(*rows_fenced, "unresponsive compute node"),
         counted(*rows_freed, "row"),
         counted(*locks, "lock"),
         counted(*chunks_freed, "chunk")

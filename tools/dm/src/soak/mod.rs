@@ -78,7 +78,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Plant a bug in the writers, by name: the soak should fail
+    /// Plant a mutant in the writers, by name: the soak should fail
     #[cfg(feature = "planted")]
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
@@ -128,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         plant: arguments.plant.clone(),
     };
     let mut fleet = Fleet::start(plan)?;
-    fleet.rage(Duration::from_secs(seconds))?;
+    fleet.run(Duration::from_secs(seconds))?;
     let survivors = fleet.finish()?;
     let verdict = verdict::judge(&mut fleet)?;
     let report = Report {
@@ -176,8 +176,9 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     let Report { events, survivors, verdict, violations, .. } = report;
     writeln!(
         text,
-        "{} killed ({} with locks in their hands, {} locks), {} dead between two lines of a WRITE, {} stopped past their lease ({} of them ended by others, {} \
-         went on, nobody having wanted their locks), {} ended by others unasked, {} refused until a repair, {} started",
+        "writers: {} killed ({} of them held locks, {} locks), {} dead between two lines of a WRITE, {} stopped for longer than \
+         their lease ({} of them ended by others, {} continued, since no other wanted their locks), {} ended by others while \
+         running, {} refused until a repair, {} started",
         events.killed,
         events.killed_with_locks,
         events.locks_of_killed,
@@ -185,7 +186,7 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
         events.stopped,
         events.stopped_ended,
         events.stopped_went_on,
-        events.ended_unasked,
+        events.ended_while_running,
         events.refused,
         events.started
     )?;
@@ -209,14 +210,14 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "at the end: {} records, all explained by {} keys' histories: {}; tree sound: {}; {} locks held; {} rows not free; {} \
-         chunks of the gone, all adopted: {} places of nodes = {} reached + {} back",
+         chunks of departed rows, all collected: {} places of nodes = {} reached + {} freed",
         verdict.records,
         verdict.keys,
         if violations.is_empty() { "yes" } else { "NO" },
         if verdict.sound { "yes" } else { "NO" },
         verdict.locks_held,
         verdict.rows_not_free,
-        verdict.chunks_of_the_gone,
+        verdict.chunks_of_departed_rows,
         verdict.places,
         verdict.places_reached,
         verdict.places_back

@@ -9,7 +9,7 @@ mod radix;
 
 use crate::failure::{Failure, print};
 use crate::kinds;
-use crate::members::{held_locks, members, on_lane, watch, with_eyes};
+use crate::members::{held_locks, members, on_lane, watch, with_read_access};
 use crate::report::Tree;
 use crate::report::text::{counted, counted_as, size};
 use crate::tool::{PoolArguments, with_tool};
@@ -125,7 +125,7 @@ struct RowView {
     /// Its lease, if it has announced one.
     lease_ms: Option<u64>,
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
-    silent_ms: Option<u64>,
+    unresponsive_ms: Option<u64>,
     locks_held: usize,
     host: Option<String>,
 }
@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let terms = arguments.pool.terms()?;
     let memory = arguments.pool.connect()?;
     let watch = arguments.watch_ms.map_or(Duration::from_nanos(terms.lease_ns() / 4), Duration::from_millis);
-    let mut inspection = with_eyes(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
+    let mut inspection = with_read_access(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
     if !arguments.no_walk {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
             // Before this program joins, and has places of its own.
@@ -164,11 +164,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let places = parameters.node_bytes();
             let longest_block_bytes = parameters.items.as_ref().map_or(0, Parameters::longest_place_bytes);
             if kinds::is_radix(&parameters) {
-                index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                index.radix_memory = Some(with_read_access(&memory.pool, |fabric, lane| {
                     radix::account(&memory.pool, fabric, lane, entry.number, (places.0, longest_block_bytes))
                 })?);
             } else {
-                index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                index.memory = Some(with_read_access(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
                     account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
                 })?);
@@ -318,7 +318,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
                 lanes: member.lanes,
                 heartbeat: member.heartbeat,
                 lease_ms: member.lease.map(|lease| lease.as_millis() as u64),
-                silent_ms: member.is_live().then_some(member.silent.as_millis() as u64),
+                unresponsive_ms: member.is_live().then_some(member.unresponsive.as_millis() as u64),
                 locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
                 host: member.host,
             })
@@ -485,9 +485,11 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         if let Some(ms) = row.lease_ms {
             write!(text, ", lease {ms} ms")?;
         }
-        match row.silent_ms {
+        match row.unresponsive_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
-            Some(ms) if *watched_ms > 0 => write!(text, ", SILENT for at least {ms} ms (heartbeat {})", row.heartbeat)?,
+            Some(ms) if *watched_ms > 0 => {
+                write!(text, ", UNRESPONSIVE for at least {ms} ms (heartbeat {})", row.heartbeat)?
+            }
             _ => {}
         }
         writeln!(
