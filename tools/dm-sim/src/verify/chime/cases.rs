@@ -6,7 +6,7 @@
 
 use crate::rng::Rng;
 use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, cross, evens};
-use crate::verify::crash::enumerate::{Probe, probe};
+use crate::verify::crash::stage::{Probe, probe};
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
 use dm_core::marks::Mark;

@@ -11,7 +11,7 @@
 //! after a replay of lane 0's record the parent would point to the retired leaf again.
 
 use super::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, evens};
-use super::enumerate::{Mode, Ran, Stage, VICTIM, probe, with_stage};
+use super::stage::{Mode, Ran, Stage, VICTIM, probe, with_stage};
 use super::table::{ChainCut, Cut, Drive, Seen};
 use crate::check::Call;
 use crate::verify::load::start;

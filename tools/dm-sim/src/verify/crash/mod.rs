@@ -8,18 +8,20 @@
 //! one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their repairs
 //! are cut short in turn, since a repairer may die, too.
 //!
-//! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
+//! [`cases`]: the operations, and their trees. [`stage`]: one run. [`handover`]: a death that involves two lanes of the victim. [`random`]:
 //! several deaths in one random history.
 
 pub mod cases;
 pub mod enumerate;
 pub mod handover;
 pub mod random;
+pub mod stage;
 pub mod table;
 
 pub use cases::{Case, CutOperation};
-pub use enumerate::{Enumeration, descheduled_holders, enumerate};
+pub use enumerate::{Enumeration, enumerate};
 pub use handover::merge_under_handed_over_lock;
+pub use stage::slow_holders::descheduled_holders;
 
 use crate::verify::run::Verifier;
 use crate::verify::subject::Subject;
