@@ -1,8 +1,8 @@
 //! Tries every point at which an operation can be cut short.
 
 use super::cases::Case;
+use super::serial_fabric::{CrashPoint, SeenRequest, crash_points};
 use super::stage::{Mode, Ran, run};
-use super::table::{Cut, Seen, cuts};
 use crate::verify::accounting::Account;
 use dm_core::marks::Mark;
 use dm_core::verbs::{Label, Verb};
@@ -91,46 +91,51 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
     let mut sum = Enumeration { cases: 1, ..Enumeration::default() };
     let dry = run(case, None, Mode::Read, None);
     sum.add(&dry, || format!("{}: nobody dies", case.name));
-    let all = cuts(&dry.victim);
+    let all = crash_points(&dry.victim);
     sum.points = all.len() as u64;
     let tried = thin(&all, points_max);
     let mut worth = Vec::new();
-    for cut in &tried {
+    for crash_point in &tried {
         for mode in Mode::ALL {
-            let ran = run(case, Some(cut), mode, None);
-            sum.add(&ran, || describe(case, &dry, cut, mode));
+            let ran = run(case, Some(crash_point), mode, None);
+            sum.add(&ran, || describe(case, &dry, crash_point, mode));
             if matches!(mode, Mode::Write | Mode::Sweep) && ran.recovered {
-                worth.push((*cut, mode, ran.survivor));
+                worth.push((*crash_point, mode, ran.survivor));
             }
         }
     }
     // Those that left something torn come first.
-    worth.sort_by_key(|(cut, _, _): &(&Cut, _, _)| cut.chains.iter().all(|chain| chain.part.is_none()));
-    let recovers =
-        |seen: &Seen| matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc;
+    worth.sort_by_key(|(crash_point, _, _): &(&CrashPoint, _, _)| {
+        crash_point.chains.iter().all(|chain| chain.part.is_none())
+    });
+    let recovers = |seen: &SeenRequest| {
+        matches!(seen.label, Label::Takeover | Label::Redo | Label::Replay) || seen.verb == Verb::Rpc
+    };
     let chosen = thin(&worth, repairs_max);
     let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
-    for (number, (cut, mode, survivor)) in chosen.into_iter().enumerate() {
+    for (number, (crash_point, mode, survivor)) in chosen.into_iter().enumerate() {
         // Before the lease is over there are only READs and lost CASes. The recovery itself matters.
-        let repairs: Vec<Cut> =
-            cuts(survivor).into_iter().filter(|cut| survivor[cut.submit].iter().any(recovers)).collect();
+        let repairs: Vec<CrashPoint> = crash_points(survivor)
+            .into_iter()
+            .filter(|crash_point| survivor[crash_point.submit].iter().any(recovers))
+            .collect();
         for step in 0..each.min(repairs.len()) {
             // Each chosen point gets other repairs.
             let repair = &repairs[(number * 7 + step * repairs.len() / each) % repairs.len()];
-            let ran = run(case, Some(cut), *mode, Some(repair));
+            let ran = run(case, Some(crash_point), *mode, Some(repair));
             sum.repairers_died += 1;
-            sum.add(&ran, || format!("{}; and then {repair:?}", describe(case, &dry, cut, *mode)));
+            sum.add(&ran, || format!("{}; and then {repair:?}", describe(case, &dry, crash_point, *mode)));
         }
     }
     sum
 }
 
-fn describe(case: &Case, dry: &Ran, cut: &Cut, mode: Mode) -> String {
-    let submit: Vec<String> = dry.victim[cut.submit]
+fn describe(case: &Case, dry: &Ran, crash_point: &CrashPoint, mode: Mode) -> String {
+    let submit: Vec<String> = dry.victim[crash_point.submit]
         .iter()
         .map(|seen| format!("m{} {} {}", seen.node, seen.verb.name(), seen.label.name()))
         .collect();
-    format!("{}: dies in [{}], {cut:?}, survivors {mode:?}", case.name, submit.join(", "))
+    format!("{}: dies in [{}], {crash_point:?}, survivors {mode:?}", case.name, submit.join(", "))
 }
 
 /// At most `max` of them, evenly spread.

@@ -11,8 +11,8 @@
 //! after a replay of lane 0's record the parent would point to the retired leaf again.
 
 use super::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, evens};
+use super::serial_fabric::{ChainProgress, CrashPoint, Drive, SeenRequest};
 use super::stage::{Mode, Ran, Stage, VICTIM, probe, with_stage};
-use super::table::{ChainCut, Cut, Drive, Seen};
 use crate::check::Call;
 use crate::verify::load::start;
 use dm_core::lane::{Lane, Stage as LockStage};
@@ -65,7 +65,7 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
 }
 
 /// Whether an operation merges leaves on two memory nodes, the left one where the parent is.
-fn splits_over_nodes(submits: &[Vec<Seen>]) -> bool {
+fn splits_over_nodes(submits: &[Vec<SeenRequest>]) -> bool {
     let write = |label| submits.iter().flatten().rfind(move |seen| seen.verb == Verb::Write && seen.label == label);
     match (write(Label::Parent), write(Label::Sibling), write(Label::Node)) {
         (Some(parent), Some(right), Some(left)) => parent.node == left.node && parent.node != right.node,
@@ -117,15 +117,15 @@ impl Stage<'_, '_> {
         merger.port().start();
         // Up to the READ of the parent under its lock.
         for submit in 0.. {
-            match self.table.advance(row, splitter, split.as_mut(), None, Some(submit), &mut split_seen)? {
+            match self.fabric.advance(row, splitter, split.as_mut(), None, Some(submit), &mut split_seen)? {
                 Drive::Stopped if has(splitter, Label::Parent, Verb::Read) && holds(splitter) => break,
                 Drive::Stopped => {}
                 other => return Err(format!("an insert that splits, and locks no parent: {other:?}")),
             }
         }
         // Up to the parent's lock, which is not free.
-        let parked = self.table.advance(row, merger, merge.as_mut(), None, Some(usize::MAX), &mut merge_seen)?;
-        let done = self.table.advance(row, splitter, split.as_mut(), None, None, &mut split_seen)?;
+        let parked = self.fabric.advance(row, merger, merge.as_mut(), None, Some(usize::MAX), &mut merge_seen)?;
+        let done = self.fabric.advance(row, splitter, split.as_mut(), None, None, &mut split_seen)?;
         let Drive::Done(ended) = done else { return Err(format!("the insert: {done:?}")) };
         self.check(inserted, insert, &ended)?;
         if !matches!(parked, Drive::Stopped) {
@@ -133,12 +133,12 @@ impl Stage<'_, '_> {
         }
         // Up to the WRITE of the left leaf.
         for submit in merge_seen.len().. {
-            match self.table.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
+            match self.fabric.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
                 Drive::Stopped if has(merger, Label::Node, Verb::Write) => break,
                 Drive::Stopped => {}
                 // The split was of a neighbour instead.
                 Drive::Done(_) => return Ok(false),
-                Drive::Died => return Err("a death without a cut".to_owned()),
+                Drive::Died => return Err("a death without a crash point".to_owned()),
             }
         }
         let left = merger.port().requests().iter().find(|request| request.label == Label::Node).map(|left| left.node.0);
@@ -151,9 +151,9 @@ impl Stage<'_, '_> {
         {
             return Ok(false);
         }
-        let chains = left.map(|node| ChainCut { node, whole: 1, part: None }).into_iter().collect();
-        let cut = Cut { submit: merge_seen.len(), chains, late: false };
-        match self.table.advance(row, merger, merge.as_mut(), Some(&cut), None, &mut merge_seen)? {
+        let chains = left.map(|node| ChainProgress { node, whole: 1, part: None }).into_iter().collect();
+        let crash_point = CrashPoint { submit: merge_seen.len(), chains, late: false };
+        match self.fabric.advance(row, merger, merge.as_mut(), Some(&crash_point), None, &mut merge_seen)? {
             Drive::Died => {}
             other => return Err(format!("the merge: {other:?}")),
         }

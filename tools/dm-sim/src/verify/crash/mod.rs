@@ -4,19 +4,19 @@
 //! every prefix of every chain, and every part of the next WRITE that may have landed. That part lands at once, or only
 //! while the memory nodes are being asked to fence.
 //!
-//! Each point is a run of its own from zeroed memories, without concurrency: a *table* ([`table`]) executes requests
-//! one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their repairs
-//! are cut short in turn, since a repairer may die, too.
+//! Each point is a run of its own ([`stage`]) from zeroed memories, without concurrency: a [`serial_fabric`] executes
+//! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their
+//! repairs are cut short in turn, since a repairer may die, too.
 //!
-//! [`cases`]: the operations, and their trees. [`stage`]: one run. [`handover`]: a death that involves two lanes of the victim. [`random`]:
+//! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
 //! several deaths in one random history.
 
 pub mod cases;
 pub mod enumerate;
 pub mod handover;
 pub mod random;
+pub mod serial_fabric;
 pub mod stage;
-pub mod table;
 
 pub use cases::{Case, CutOperation};
 pub use enumerate::{Enumeration, enumerate};

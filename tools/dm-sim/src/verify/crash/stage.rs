@@ -10,7 +10,7 @@ mod model;
 pub mod slow_holders;
 
 use super::cases::{Case, CutOperation, KEYS};
-use super::table::{Cut, Drive, Seen, Table};
+use super::serial_fabric::{CrashPoint, Drive, SeenRequest, SerialFabric};
 use crate::check::Call;
 use crate::config::Config;
 use crate::verify::accounting::Account;
@@ -67,9 +67,9 @@ impl Mode {
 #[derive(Debug, Default)]
 pub(in crate::verify) struct Ran {
     /// Submits of the victim's operation.
-    pub(super) victim: Vec<Vec<Seen>>,
+    pub(super) victim: Vec<Vec<SeenRequest>>,
     /// Submits of the first survivor's first operation.
-    pub(super) survivor: Vec<Vec<Seen>>,
+    pub(super) survivor: Vec<Vec<SeenRequest>>,
     /// That operation recovered a lock.
     pub(super) recovered: bool,
     pub(in crate::verify) findings: Vec<String>,
@@ -98,16 +98,16 @@ fn pool(case: &Case) -> PoolLayout {
     PoolLayout::of(&case.parameters, case.setup.locks, chunk_bytes as u64)
 }
 
-pub(super) fn run(case: &Case, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Ran {
+pub(super) fn run(case: &Case, crash_point: Option<&CrashPoint>, mode: Mode, repair: Option<&CrashPoint>) -> Ran {
     let mut ran = Ran::default();
-    with_stage(case, 1, &mut ran, &mut |stage| stage.play(cut, mode, repair));
+    with_stage(case, 1, &mut ran, &mut |stage| stage.play(crash_point, mode, repair));
     ran
 }
 
 /// What an operation does if nothing cuts it short.
 #[derive(Clone, Debug, Default)]
 pub(in crate::verify) struct Probe {
-    submits: Vec<Vec<Seen>>,
+    submits: Vec<Vec<SeenRequest>>,
     marks: Vec<u32>,
 }
 
@@ -118,7 +118,7 @@ impl Probe {
     }
 
     /// Its submits.
-    pub(in crate::verify) fn submits(&self) -> &[Vec<Seen>] {
+    pub(in crate::verify) fn submits(&self) -> &[Vec<SeenRequest>] {
         &self.submits
     }
 
@@ -154,9 +154,9 @@ pub(in crate::verify) fn with_stage(
 ) {
     let lanes_of = |number: usize| if number == 0 { victims_lanes } else { 1 };
     let config = config(case);
-    let mut table = Table::new(&config);
+    let mut fabric = SerialFabric::new(&config);
     let pool = pool(case);
-    pool.format(&config, &mut table.memories);
+    pool.format(&config, &mut fabric.memories);
     let geometry = pool.geometry(&config);
     ran.marks = vec![0; Mark::ALL.len()];
     let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
@@ -166,7 +166,7 @@ pub(in crate::verify) fn with_stage(
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 77 + number as u64, lanes: lanes_of(number), host: "verify" };
         let join = Membership::join(&lane, &geometry, &joiner, pool.redo_bytes(), terms);
-        match table.drive(0, &lane, join, None, &mut Vec::new()) {
+        match fabric.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),
             other => {
                 return ran.findings.push(format!("joining: {other:?}"));
@@ -211,7 +211,7 @@ pub(in crate::verify) fn with_stage(
             geometry: &geometry,
             members: &members,
             leases: &leases,
-            table: &mut table,
+            fabric: &mut fabric,
             opened,
             lanes: &lanes,
             others: &others,
@@ -232,7 +232,7 @@ pub(in crate::verify) fn with_stage(
     if let Err(error) = opened {
         ran.findings.push(error);
     }
-    ran.findings.append(&mut table.findings);
+    ran.findings.append(&mut fabric.findings);
 }
 
 /// A case set up.
@@ -241,7 +241,7 @@ pub(in crate::verify) struct Stage<'a, 'm> {
     geometry: &'a [NodeGeometry],
     pub(in crate::verify) members: &'a [Member],
     leases: &'a [&'a Lease],
-    pub(in crate::verify) table: &'a mut Table,
+    pub(in crate::verify) fabric: &'a mut SerialFabric,
     pub(in crate::verify) opened: &'a [&'a dyn Opened],
     /// The first lane of each compute node.
     pub(in crate::verify) lanes: &'a [Lane<'m>],
@@ -258,9 +258,14 @@ pub(in crate::verify) struct Stage<'a, 'm> {
 }
 
 impl Stage<'_, '_> {
-    fn play(&mut self, cut: Option<&Cut>, mode: Mode, repair: Option<&Cut>) -> Result<(), String> {
+    fn play(
+        &mut self,
+        crash_point: Option<&CrashPoint>,
+        mode: Mode,
+        repair: Option<&CrashPoint>,
+    ) -> Result<(), String> {
         self.begin()?;
-        let died = self.run_victim(cut)?;
+        let died = self.run_victim(crash_point)?;
         if !died {
             return self.afterwards();
         }
@@ -281,7 +286,7 @@ impl Stage<'_, '_> {
     }
 
     /// Runs the victim's operation. Returns whether it was cut short.
-    fn run_victim(&mut self, cut: Option<&Cut>) -> Result<bool, String> {
+    fn run_victim(&mut self, crash_point: Option<&CrashPoint>) -> Result<bool, String> {
         let mut seen = Vec::new();
         let (index, lane) = (self.opened[0], &self.lanes[0]);
         let died = match self.case.scenario.operation {
@@ -297,7 +302,7 @@ impl Stage<'_, '_> {
                     OperationKind::DeleteIf => Call::DeleteIf { expected: before.unwrap_or_default() },
                 };
                 let future = start(index, lane, self.case.coding(), key, call, 0);
-                match self.table.drive(self.members[0].row.0, lane, future, cut, &mut seen)? {
+                match self.fabric.drive(self.members[0].row.0, lane, future, crash_point, &mut seen)? {
                     Drive::Done(ended) => {
                         self.check(key, call, &ended)?;
                         false
@@ -325,7 +330,7 @@ impl Stage<'_, '_> {
                     }
                     index.bulk_finish(lane).await
                 };
-                match self.table.drive(self.members[0].row.0, lane, load, cut, &mut seen)? {
+                match self.fabric.drive(self.members[0].row.0, lane, load, crash_point, &mut seen)? {
                     Drive::Done(Ok(())) => {
                         self.known.extend((0..keys).map(|key| (key, VICTIM)));
                         false
@@ -343,7 +348,7 @@ impl Stage<'_, '_> {
     }
 
     /// Runs the first survivor's first operation. Returns whether it was cut short.
-    fn run_first_survivor(&mut self, mode: Mode, repair: Option<&Cut>) -> Result<bool, String> {
+    fn run_first_survivor(&mut self, mode: Mode, repair: Option<&CrashPoint>) -> Result<bool, String> {
         let key = match self.case.scenario.operation {
             CutOperation::Point(_, key) => key,
             CutOperation::Bulk(_) => 0,
@@ -353,7 +358,7 @@ impl Stage<'_, '_> {
         let mut seen = Vec::new();
         let takeovers = lane.marked(Mark::Takeover);
         let died = if mode == Mode::Sweep {
-            match self.table.drive(row, lane, index.sweep(lane, self.members[0].row), repair, &mut seen)? {
+            match self.fabric.drive(row, lane, index.sweep(lane, self.members[0].row), repair, &mut seen)? {
                 Drive::Done(swept) => {
                     swept.map_err(|error| format!("the first sweep: {error}"))?;
                     false
@@ -367,7 +372,7 @@ impl Stage<'_, '_> {
                 _ => Call::Get,
             };
             let future = start(index, lane, self.case.coding(), key, call, 0);
-            match self.table.drive(row, lane, future, repair, &mut seen)? {
+            match self.fabric.drive(row, lane, future, repair, &mut seen)? {
                 Drive::Done(ended) => {
                     self.check(key, call, &ended)?;
                     false

@@ -5,7 +5,7 @@ use super::{COMPUTE_NODES, Stage, VICTIM, config, pool};
 use crate::check::Call;
 use crate::verify::accounting::{Node, account};
 use crate::verify::crash::cases::{CutOperation, KEYS};
-use crate::verify::crash::table::Drive;
+use crate::verify::crash::serial_fabric::Drive;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{RowState, RowWord};
@@ -27,7 +27,7 @@ impl Stage<'_, '_> {
         let dead = self.dead.clone();
         for (number, &dead) in (1..).zip(&dead) {
             let swept =
-                self.table.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
+                self.fabric.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
             if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
                 return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
@@ -46,7 +46,7 @@ impl Stage<'_, '_> {
                 return Err(format!("part of a bulk load is there: {loaded:?}"));
             }
         }
-        match self.table.drive(row_of(last).0, lane, index.validate(lane), None, &mut Vec::new())? {
+        match self.fabric.drive(row_of(last).0, lane, index.validate(lane), None, &mut Vec::new())? {
             Drive::Done(Ok(census)) if census.records == self.known.len() as u64 => {}
             Drive::Done(Ok(census)) => {
                 return Err(format!("the tree has {} records, the model {}", census.records, self.known.len()));
@@ -54,12 +54,12 @@ impl Stage<'_, '_> {
             other => return Err(format!("validating: {other:?}")),
         }
         self.add_up()?;
-        let held = pool(self.case).locks_held(&config(self.case), &self.table.memories);
+        let held = pool(self.case).locks_held(&config(self.case), &self.fabric.memories);
         if let [first, ..] = held.as_slice() {
             return Err(format!("all is quiet, and {} locks are held: {first:?}", held.len()));
         }
         for (number, geometry) in self.geometry.iter().enumerate() {
-            let Some(node) = self.table.memories.get(NodeId(number as u16)) else { continue };
+            let Some(node) = self.fabric.memories.get(NodeId(number as u16)) else { continue };
             for chunk in 0..geometry.chunk_count {
                 let entry = ChunkWord(node.host.word(geometry.chunk_entry(chunk))).decode();
                 if let Ok(ChunkEntry::Granted(grant)) = entry
@@ -79,7 +79,7 @@ impl Stage<'_, '_> {
                 ));
             }
             let home = self
-                .table
+                .fabric
                 .memories
                 .get(NodeId(0))
                 .map(|node| node.host.word(self.geometry[0].row_offset(row_of(number))));
@@ -100,7 +100,7 @@ impl Stage<'_, '_> {
             let mut still = Vec::new();
             for number in left {
                 let (index, lane, row) = (self.opened[number], &self.lanes[number], self.members[number].row.0);
-                match self.table.drive(row, lane, index.collect_orphans(lane), None, &mut Vec::new())? {
+                match self.fabric.drive(row, lane, index.collect_orphans(lane), None, &mut Vec::new())? {
                     Drive::Done(Ok(collected_orphans)) if collected_orphans.is_complete() => {}
                     Drive::Done(Ok(_)) => still.push(number),
                     other => return Err(format!("compute node {number} collects orphans: {other:?}")),
@@ -120,7 +120,7 @@ impl Stage<'_, '_> {
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if !self.dead.contains(&number) && index.has_epochs() {
                 let row = self.members[number].row.0;
-                match self.table.drive(row, lane, index.turn(lane), None, &mut Vec::new())? {
+                match self.fabric.drive(row, lane, index.turn(lane), None, &mut Vec::new())? {
                     Drive::Done(Ok(())) => {}
                     other => return Err(format!("compute node {number} turns: {other:?}")),
                 }
@@ -132,7 +132,7 @@ impl Stage<'_, '_> {
     /// Accounts for the memory: no place has two uses, and no place is lost, since orphans were collected.
     fn add_up(&mut self) -> Result<(), String> {
         let pool = pool(self.case);
-        let holdings = pool.holdings(&config(self.case), &self.table.memories)?;
+        let holdings = pool.holdings(&config(self.case), &self.fabric.memories)?;
         let mut ready = Vec::new();
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if self.dead.contains(&number) {

@@ -4,7 +4,7 @@
 use super::Stage;
 use crate::check::{Answer, Call};
 use crate::verify::crash::cases::KEYS;
-use crate::verify::crash::table::Drive;
+use crate::verify::crash::serial_fabric::Drive;
 use crate::verify::load::{Ended, start};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ impl Stage<'_, '_> {
     pub(super) fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
         let future = start(index, lane, self.case.coding(), key, call, 0);
-        match self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
+        match self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
             Ok(Drive::Done(ended)) => self.check(key, call, &ended)?,
             other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
         }
@@ -76,7 +76,7 @@ impl Stage<'_, '_> {
     pub(super) fn scan(&mut self, node: usize) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
         let future = start(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
-        let ended = self.table.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
+        let ended = self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
         let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
         let page: BTreeMap<u64, u64> = page.iter().copied().collect();
         for key in 0..KEYS {

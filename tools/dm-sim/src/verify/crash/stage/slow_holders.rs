@@ -3,7 +3,7 @@
 use super::{BEFORE, LEASE_NS, Ran, SURVIVOR, Stage, VICTIM, with_stage};
 use crate::check::Call;
 use crate::verify::crash::cases::Case;
-use crate::verify::crash::table::Drive;
+use crate::verify::crash::serial_fabric::Drive;
 use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use dm_core::lane::Lane;
@@ -50,7 +50,7 @@ impl Stage<'_, '_> {
         let mut seen = Vec::new();
         lane.port().start();
         for submit in 0.. {
-            match self.table.advance(row, lane, future.as_mut(), None, Some(submit), &mut seen)? {
+            match self.fabric.advance(row, lane, future.as_mut(), None, Some(submit), &mut seen)? {
                 Drive::Stopped => {}
                 other => return Err(format!("an update that takes no lock: {other:?}")),
             }
@@ -59,7 +59,7 @@ impl Stage<'_, '_> {
             }
         }
         meanwhile(self)?;
-        match self.table.advance(row, lane, future.as_mut(), None, None, &mut seen)? {
+        match self.fabric.advance(row, lane, future.as_mut(), None, None, &mut seen)? {
             Drive::Done(ended) => Ok(ended),
             other => Err(format!("the stopped update: {other:?}")),
         }
@@ -72,24 +72,24 @@ impl Stage<'_, '_> {
     fn slow_holder(&mut self) -> Result<(), String> {
         self.fill()?;
         let row = self.members[0].row;
-        self.table.beating = vec![self.geometry[0].row_offset(row) + 8];
-        self.table.beat_ns = LEASE_NS / 8;
+        self.fabric.beating = vec![self.geometry[0].row_offset(row) + 8];
+        self.fabric.beat_ns = LEASE_NS / 8;
         let ended = self.stop(|stage| {
             let (index, lane) = (stage.opened[1], &stage.lanes[1]);
             let future = start(index, lane, stage.case.coding(), 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
-            match stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())? {
+            match stage.fabric.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())? {
                 Drive::Done(Ended::Failed(error)) if matches!(error.cause, Cause::Deadline { .. }) => Ok(()),
                 other => Err(format!("waiting five leases for a lock whose holder's heart beats: {other:?}")),
             }
         })?;
-        self.table.beating.clear();
+        self.fabric.beating.clear();
         self.check(4, Call::Update { value: VICTIM }, &ended)
     }
 
     /// Writes into the row of compute node 0 how long a lease it announces, in us. Returns the previous value.
     fn say_lease(&mut self, lease_us: u64) -> u64 {
         let word = self.geometry[0].row_offset(self.members[0].row) + core::mem::offset_of!(Row, lease_us) as u64;
-        let Some(home) = self.table.memories.get_mut(NodeId(0)) else { return 0 };
+        let Some(home) = self.fabric.memories.get_mut(NodeId(0)) else { return 0 };
         let said = home.host.word(word);
         home.host.set_word(word, lease_us);
         said
@@ -101,7 +101,7 @@ impl Stage<'_, '_> {
             let wait = |stage: &mut Self, wait_ns| {
                 let (index, lane) = (stage.opened[1], &stage.lanes[1]);
                 let future = start(index, lane, stage.case.coding(), 4, Call::Upsert { value: SURVIVOR }, wait_ns);
-                stage.table.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())
+                stage.fabric.drive(stage.members[1].row.0, lane, future, None, &mut Vec::new())
             };
             let said = stage.say_lease(10 * LEASE_NS / 1000);
             if said != LEASE_NS / 1000 {
@@ -143,7 +143,7 @@ impl Stage<'_, '_> {
             return Err("a holder whose lease is over did not notice it".to_owned());
         }
         lease.renewed(late_us);
-        let settled = self.table.drive(self.members[0].row.0, lane, index.settle(lane), None, &mut Vec::new())?;
+        let settled = self.fabric.drive(self.members[0].row.0, lane, index.settle(lane), None, &mut Vec::new())?;
         if !matches!(settled, Drive::Done(Ok(()))) || lane.in_doubt() {
             return Err(format!("settling after the lease was renewed: {settled:?}"));
         }
@@ -158,14 +158,14 @@ impl Stage<'_, '_> {
         }
         self.expect(1, 4, Call::Get)?;
         let (index, lane, row) = (self.opened[0], &self.lanes[0], self.members[0].row);
-        let settled = self.table.drive(row.0, lane, index.settle(lane), None, &mut Vec::new())?;
+        let settled = self.fabric.drive(row.0, lane, index.settle(lane), None, &mut Vec::new())?;
         if !matches!(settled, Drive::Done(Ok(()))) || lane.in_doubt() {
             return Err(format!("settling on a fenced compute node: {settled:?}"));
         }
         for call in [Call::Get, Call::Upsert { value: VICTIM }] {
             let mut seen = Vec::new();
             let future = start(index, lane, self.case.coding(), 4, call, 0);
-            let ended = self.table.drive(row.0, lane, future, None, &mut seen)?;
+            let ended = self.fabric.drive(row.0, lane, future, None, &mut seen)?;
             if !matches!(&ended, Drive::Done(ended) if fenced(ended)) || !seen.is_empty() {
                 return Err(format!("{call:?} on a fenced compute node: {ended:?} after {} submits", seen.len()));
             }
@@ -175,7 +175,7 @@ impl Stage<'_, '_> {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 99, lanes: 1, host: "again" };
-        match self.table.drive(
+        match self.fabric.drive(
             0,
             &lane,
             Membership::join(&lane, self.geometry, &joiner, 64, LeaseConfig::HARDWARE),

@@ -1,4 +1,4 @@
-//! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`Cut`] says.
+//! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`CrashPoint`] says.
 //! Memory nodes answer fencing calls, and report takeovers that come too early.
 
 use crate::config::Config;
@@ -30,7 +30,7 @@ pub enum Part {
 
 /// How far one chain was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChainCut {
+pub struct ChainProgress {
     /// The memory node.
     pub node: u16,
     /// Requests that took effect.
@@ -41,18 +41,18 @@ pub struct ChainCut {
 
 /// Where a lane dies: the chains of its submit number `submit`, and how far each gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct CrashPoint {
     /// Submits with requests for memory nodes, from 0.
     pub submit: usize,
     /// Every chain of that submit.
-    pub chains: Vec<ChainCut>,
+    pub chains: Vec<ChainProgress>,
     /// Nothing of the submit has landed when the lane dies. It lands while the memory node is asked to fence.
     pub late: bool,
 }
 
-/// What the enumeration of cuts needs to know of a request.
+/// What the enumeration of crash points needs to know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenRequest {
     /// The memory node.
     pub node: u16,
     /// What was asked.
@@ -68,7 +68,7 @@ pub struct Seen {
 pub enum Drive<T> {
     /// With a result.
     Done(T),
-    /// At its cut.
+    /// At its crash point.
     Died,
     /// Before the submit it was to stop at, or parked before that.
     Stopped,
@@ -85,7 +85,7 @@ struct Late {
 
 /// The memory nodes of a run, and its time.
 #[derive(Debug)]
-pub struct Table {
+pub struct SerialFabric {
     /// The memories.
     pub memories: Memories,
     config: Config,
@@ -104,7 +104,7 @@ pub struct Table {
 /// Calls that are answered `Pending` before a memory node confirms.
 const CALLS_PENDING: u32 = 1;
 
-impl Table {
+impl SerialFabric {
     /// Zeroed memories.
     pub fn new(config: &Config) -> Self {
         let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
@@ -120,31 +120,31 @@ impl Table {
         }
     }
 
-    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its cut. The submits are appended to
+    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its crash point. The submits are appended to
     /// `seen`.
     pub fn drive<T>(
         &mut self,
         row: u16,
         lane: &Lane<'_>,
         future: impl Future<Output = T>,
-        cut: Option<&Cut>,
-        seen: &mut Vec<Vec<Seen>>,
+        crash_point: Option<&CrashPoint>,
+        seen: &mut Vec<Vec<SeenRequest>>,
     ) -> Result<Drive<T>, String> {
         lane.port().start();
         seen.clear();
-        self.advance(row, lane, pin!(future), cut, None, seen)
+        self.advance(row, lane, pin!(future), crash_point, None, seen)
     }
 
-    /// Drives `future` to its end, to its cut, or to the point before submit number `stop`. With a `stop`, it also
+    /// Drives `future` to its end, to its crash point, or to the point before submit number `stop`. With a `stop`, it also
     /// returns when the future parks. A caller that continues a parked future has woken it.
     pub fn advance<T>(
         &mut self,
         row: u16,
         lane: &Lane<'_>,
         mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
-        cut: Option<&Cut>,
+        crash_point: Option<&CrashPoint>,
         stop: Option<usize>,
-        seen: &mut Vec<Vec<Seen>>,
+        seen: &mut Vec<Vec<SeenRequest>>,
     ) -> Result<Drive<T>, String> {
         let port = lane.port();
         loop {
@@ -176,9 +176,9 @@ impl Table {
                 }
                 let Some(scratch) = port.begin() else { return Err("a port without scratch".to_owned()) };
                 if !travelling.is_empty() {
-                    if let Some(cut) = cut.filter(|cut| cut.submit == seen.len()) {
+                    if let Some(crash_point) = crash_point.filter(|crash_point| crash_point.submit == seen.len()) {
                         let chain = travelling.iter().map(|&position| requests[position]);
-                        self.cut_short(row, chain, scratch, cut);
+                        self.cut_short(row, chain, scratch, crash_point);
                         return Ok(Drive::Died);
                     }
                     let look = |&position: &usize| self.look(&requests[position]);
@@ -214,9 +214,9 @@ impl Table {
         }
     }
 
-    fn look(&self, request: &Request) -> Seen {
+    fn look(&self, request: &Request) -> SeenRequest {
         let Request { node, verb, label, .. } = *request;
-        Seen { node: node.0, verb, label, units: self.units(request) }
+        SeenRequest { node: node.0, verb, label, units: self.units(request) }
     }
 
     fn unit(&self) -> u64 {
@@ -233,10 +233,16 @@ impl Table {
         (end - self.origin(request)).div_ceil(self.unit()) as u32
     }
 
-    fn cut_short(&mut self, row: u16, chain: impl Iterator<Item = Request>, scratch: &mut [u8], cut: &Cut) {
+    fn cut_short(
+        &mut self,
+        row: u16,
+        chain: impl Iterator<Item = Request>,
+        scratch: &mut [u8],
+        crash_point: &CrashPoint,
+    ) {
         let mut position: BTreeMap<u16, u32> = BTreeMap::new();
         for request in chain {
-            let Some(chain) = cut.chains.iter().find(|chain| chain.node == request.node.0) else { continue };
+            let Some(chain) = crash_point.chains.iter().find(|chain| chain.node == request.node.0) else { continue };
             let number = position.entry(request.node.0).or_default();
             let part = if *number < chain.whole {
                 None
@@ -247,7 +253,7 @@ impl Table {
             };
             *number += 1;
             let late = Late { row, request, data: Self::payload(&request, scratch), part };
-            if cut.late {
+            if crash_point.late {
                 self.late.push(late);
             } else {
                 self.land(&late);
@@ -371,45 +377,44 @@ impl Table {
     }
 }
 
-/// Every cut of an operation that made these submits. Chains of one submit to several memory nodes are cut
+/// Every crash point of an operation that made these submits. Chains of one submit to several memory nodes are cut
 /// independently of one another; where one ends within a WRITE the others are empty or whole.
-pub fn cuts(submits: &[Vec<Seen>]) -> Vec<Cut> {
-    let mut cuts = Vec::new();
+pub fn crash_points(submits: &[Vec<SeenRequest>]) -> Vec<CrashPoint> {
+    let mut crash_points = Vec::new();
     for (submit, seen) in submits.iter().enumerate() {
         let mut nodes: Vec<u16> = seen.iter().map(|seen| seen.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let chains: Vec<Vec<Seen>> =
+        let chains: Vec<Vec<SeenRequest>> =
             nodes.iter().map(|node| seen.iter().copied().filter(|seen| seen.node == *node).collect()).collect();
-        let mut combinations: Vec<Vec<ChainCut>> = vec![Vec::new()];
+        let mut combinations: Vec<Vec<ChainProgress>> = vec![Vec::new()];
         for (node, chain) in nodes.iter().zip(&chains) {
             let lengths = 0..=chain.len() as u32;
             combinations = combinations
                 .iter()
                 .flat_map(|before| {
                     lengths.clone().map(|whole| {
-                        let mut cut = before.clone();
-                        cut.push(ChainCut { node: *node, whole, part: None });
-                        cut
+                        let mut combination = before.clone();
+                        combination.push(ChainProgress { node: *node, whole, part: None });
+                        combination
                     })
                 })
                 .collect();
         }
-        for cut in combinations.clone() {
+        for combination in combinations.clone() {
             for (which, chain) in chains.iter().enumerate() {
-                let others_plain = cut
-                    .iter()
-                    .enumerate()
-                    .all(|(other, cut)| other == which || cut.whole == 0 || cut.whole as usize == chains[other].len());
-                let Some(next) = chain.get(cut[which].whole as usize) else { continue };
+                let others_plain = combination.iter().enumerate().all(|(other, progress)| {
+                    other == which || progress.whole == 0 || progress.whole as usize == chains[other].len()
+                });
+                let Some(next) = chain.get(combination[which].whole as usize) else { continue };
                 if next.verb != Verb::Write || !others_plain {
                     continue;
                 }
                 for units in 1..next.units {
                     for part in [Part::Front(units), Part::Back(units)] {
-                        let mut cut = cut.clone();
-                        cut[which].part = Some(part);
-                        combinations.push(cut);
+                        let mut combination = combination.clone();
+                        combination[which].part = Some(part);
+                        combinations.push(combination);
                     }
                 }
             }
@@ -418,10 +423,10 @@ pub fn cuts(submits: &[Vec<Seen>]) -> Vec<Cut> {
             for chains in &combinations {
                 let nothing = chains.iter().all(|chain| chain.whole == 0 && chain.part.is_none());
                 if !(late && nothing) {
-                    cuts.push(Cut { submit, chains: chains.clone(), late });
+                    crash_points.push(CrashPoint { submit, chains: chains.clone(), late });
                 }
             }
         }
     }
-    cuts
+    crash_points
 }
