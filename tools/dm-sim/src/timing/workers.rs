@@ -95,7 +95,7 @@ struct Thread {
 
 /// Processor times in ps.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct ProcessorTimes {
     operation_ps: u64,
     step_ps: u64,
     search_ps_per_byte: f64,
@@ -112,7 +112,7 @@ pub struct Workers<'c, 'i, 'm, I, F, S> {
     start: S,
     slots: Vec<Slot<F>>,
     threads: Vec<Thread>,
-    pace: Pace,
+    times: ProcessorTimes,
     lanes_per_thread: u32,
     lanes_per_node: u32,
     done: u64,
@@ -151,7 +151,7 @@ where
             token: false,
         };
         let thread = &cluster.profile().thread;
-        let pace = Pace {
+        let times = ProcessorTimes {
             operation_ps: ps(thread.operation_ns),
             step_ps: ps(thread.step_ns),
             search_ps_per_byte: thread.search_ns_per_kib * PS_PER_NS as f64 / 1024.0,
@@ -162,7 +162,7 @@ where
         Self {
             slots: (0..lanes.len() as u32).map(slot).collect(),
             threads: vec![Thread::default(); (shape.compute_nodes * shape.threads) as usize],
-            pace,
+            times,
             lanes_per_thread: shape.lanes,
             lanes_per_node: shape.lanes_per_node(),
             indexes,
@@ -219,7 +219,7 @@ where
         if !self.began {
             self.began = true;
             for lane in 0..self.lanes.len() as u32 {
-                self.make_ready(lane, State::Idle, self.pace.operation_ps);
+                self.make_ready(lane, State::Idle, self.times.operation_ps);
             }
         }
         while !self.is_finished() {
@@ -382,14 +382,14 @@ where
         let waits = if travelling > 0 {
             slot.cost.round_trips += 1;
             slot.state = state;
-            let search_ps = (read_bytes as f64 * self.pace.search_ps_per_byte) as u64;
-            slot.next_ps = self.pace.step_ps + polled * self.pace.poll_ps + search_ps;
-            let busy_ps = travelling * self.pace.post_ps + chains * self.pace.doorbell_ps;
+            let search_ps = (read_bytes as f64 * self.times.search_ps_per_byte) as u64;
+            slot.next_ps = self.times.step_ps + polled * self.times.poll_ps + search_ps;
+            let busy_ps = travelling * self.times.post_ps + chains * self.times.doorbell_ps;
             let thread = &mut self.threads[slot.thread as usize];
             thread.given_ps += busy_ps;
             thread.free_ps = thread.free_ps.max(now_ps) + busy_ps;
             if let Some(scratch) = lane.port().begin() {
-                self.cluster.post(number, &requests, scratch, self.pace.post_ps, self.pace.doorbell_ps);
+                self.cluster.post(number, &requests, scratch, self.times.post_ps, self.times.doorbell_ps);
             }
             true
         } else {
@@ -433,7 +433,7 @@ where
         }
         if slot.future.is_some() {
             self.give_back(number);
-            self.make_ready(number, State::Ready, self.pace.step_ps);
+            self.make_ready(number, State::Ready, self.times.step_ps);
         } else {
             self.make_ready(number, State::Idle, 0);
         }
@@ -448,7 +448,7 @@ where
         let woken = first + id as u32;
         if self.slots[woken as usize].state == State::Parked {
             self.give_back(woken);
-            self.make_ready(woken, State::Ready, self.pace.step_ps);
+            self.make_ready(woken, State::Ready, self.times.step_ps);
         } else {
             self.slots[woken as usize].token = true;
         }
@@ -471,7 +471,7 @@ where
             }
             State::Draining => {
                 port.reset();
-                self.make_ready(number, State::Idle, self.pace.operation_ps);
+                self.make_ready(number, State::Idle, self.times.operation_ps);
             }
             _ => {}
         }
@@ -504,7 +504,7 @@ where
         {
             return Err(WorkersError::InDoubt(error));
         }
-        self.make_ready(number, State::Idle, self.pace.operation_ps);
+        self.make_ready(number, State::Idle, self.times.operation_ps);
         Ok(())
     }
 }
