@@ -4,28 +4,22 @@
 
 mod cases;
 
-use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
 use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
-use super::subject::{InnerNodeImages, TestAccess};
+use super::subject::{TestAccess, test_access_of_btree};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
-use super::walk;
-use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use dm_core::chime::layout::{Leaf, SPAN_MAX};
 use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
-use dm_core::lane::Lane;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
-use dm_core::operation::OpError;
-use dm_core::remote::NodeGeometry;
 use dm_core::remote::lock_word::HELD;
 use dm_host::assembly::Spending;
 use dm_host::kinds::IndexParameters;
@@ -184,44 +178,18 @@ impl TestAccess for dm_core::chime::Chime<'_> {
         Self::locks_held(self)
     }
 
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        walk::for_each_ready(self.tree(), visit);
-    }
-
-    fn restore_copies(&self, images: &InnerNodeImages) {
-        walk::restore_copies(self.tree(), images);
-    }
-
-    fn has_epochs(&self) -> bool {
-        self.tree().epochs.is_some()
-    }
-
-    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(self.tree().turn(lane).await)
-    }
+    test_access_of_btree!();
 }
 
 impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        Some(tree_nodes(self))
+        let leaf = self.leaf();
+        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() })
     }
 
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, held_bits: HELD })
-    }
-
-    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
-        walk::inner_node_images(&tree_nodes(self), geometry, memories)
-    }
-
-    fn holdings(
-        &self,
-        parameters: &IndexParameters,
-        geometry: &[NodeGeometry],
-        memories: &Memories,
-    ) -> Result<Holdings, String> {
-        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
@@ -236,11 +204,6 @@ impl MemoryWalk for Parameters {
             see(&key, &value);
         }
     }
-}
-
-fn tree_nodes(parameters: &Parameters) -> TreeNodes {
-    let leaf = parameters.leaf();
-    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() }
 }
 
 /// Sizes of keys and values with which the bitmaps of a leaf's first entries each lie across two lines.

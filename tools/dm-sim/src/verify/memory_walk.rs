@@ -1,14 +1,15 @@
-//! What a walk from outside has to know of a kind of index.
+//! What a walk of the memories, without the code of the index, has to know of a kind of index.
 
 use super::accounting::Holdings;
 use super::subject::InnerNodeImages;
+use super::walk;
 use crate::memory::Memories;
 use dm_core::btree::inner::InnerShape;
 use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
 use dm_host::kinds::IndexParameters;
 
-/// Describes a kind of index to walks from outside, which look directly at the memories.
+/// Describes a kind of index to walks that look directly at the memories.
 pub(super) trait MemoryWalk: KindParameters {
     /// Its nodes, if it is a B+-tree.
     fn tree(&self) -> Option<TreeNodes> {
@@ -21,7 +22,9 @@ pub(super) trait MemoryWalk: KindParameters {
     }
 
     /// The inner nodes.
-    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages;
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        self.tree().map_or_else(InnerNodeImages::default, |tree| walk::inner_node_images(&tree, geometry, memories))
+    }
 
     /// Chunks of the index, and the nodes in them that it reaches. `parameters` are these, and those of items over the
     /// index.
@@ -30,7 +33,10 @@ pub(super) trait MemoryWalk: KindParameters {
         parameters: &IndexParameters,
         geometry: &[NodeGeometry],
         memories: &Memories,
-    ) -> Result<Holdings, String>;
+    ) -> Result<Holdings, String> {
+        let tree = self.tree().ok_or("the memory of an index that is no B+-tree has to be walked by its own code")?;
+        walk::holdings(&tree, parameters, geometry, memories)
+    }
 
     /// Calls `see` with key and value of every entry in the image of a leaf.
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8]));

@@ -2,24 +2,18 @@
 
 mod cases;
 
-use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::{Draw, WIDE_KEYS_MIN};
 use super::items::Below;
 use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
-use super::subject::{InnerNodeImages, TestAccess};
+use super::subject::{TestAccess, test_access_of_btree};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
-use super::walk;
-use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::KEY_BYTES_MAX;
-use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
-use dm_core::operation::OpError;
-use dm_core::remote::NodeGeometry;
 use dm_core::sherman::layout::{Leaf, SPAN_MAX};
 use dm_core::sherman::parameters::Parameters;
 use dm_host::assembly::Spending;
@@ -171,39 +165,13 @@ impl TestAccess for dm_core::sherman::Sherman<'_> {
         self.tree().locks.held()
     }
 
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        walk::for_each_ready(self.tree(), visit);
-    }
-
-    fn restore_copies(&self, images: &InnerNodeImages) {
-        walk::restore_copies(self.tree(), images);
-    }
-
-    fn has_epochs(&self) -> bool {
-        self.tree().epochs.is_some()
-    }
-
-    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(self.tree().turn(lane).await)
-    }
+    test_access_of_btree!();
 }
 
 impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        Some(tree_nodes(self))
-    }
-
-    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
-        walk::inner_node_images(&tree_nodes(self), geometry, memories)
-    }
-
-    fn holdings(
-        &self,
-        parameters: &IndexParameters,
-        geometry: &[NodeGeometry],
-        memories: &Memories,
-    ) -> Result<Holdings, String> {
-        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
+        let leaf = self.leaf();
+        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes })
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
@@ -218,9 +186,4 @@ impl MemoryWalk for Parameters {
             see(&key, &value);
         }
     }
-}
-
-fn tree_nodes(parameters: &Parameters) -> TreeNodes {
-    let leaf = parameters.leaf();
-    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes }
 }

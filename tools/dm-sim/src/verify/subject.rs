@@ -28,7 +28,9 @@ pub trait TestAccess: Index {
     fn locks_held(&self) -> usize;
 
     /// Calls `visit` with every node that this compute node could use next, and that no pointer leads to.
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        let _ = visit;
+    }
 
     /// Bytes that this compute node took out of the index and that are never used again.
     fn retired_bytes(&self) -> u64 {
@@ -36,7 +38,9 @@ pub trait TestAccess: Index {
     }
 
     /// Replaces copies of inner nodes by the older ones of `images`. Without images, all copies are dropped.
-    fn restore_copies(&self, images: &InnerNodeImages);
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        let _ = images;
+    }
 
     /// Makes the next orphan collection include this compute node's own chunks. Returns `false` if the index has no
     /// mark-and-sweep collection.
@@ -55,6 +59,29 @@ pub trait TestAccess: Index {
         async { Ok(()) }
     }
 }
+
+/// The methods of [`TestAccess`] of an index whose method `tree` returns a B+-tree, but for `locks_held`. A macro, since
+/// the tree's lifetime is the index's, which a default method of the trait cannot name.
+macro_rules! test_access_of_btree {
+    () => {
+        fn for_each_ready(&self, visit: &mut dyn FnMut($crate::verify::accounting::Node)) {
+            $crate::verify::walk::for_each_ready(self.tree(), visit);
+        }
+
+        fn restore_copies(&self, images: &$crate::verify::subject::InnerNodeImages) {
+            $crate::verify::walk::restore_copies(self.tree(), images);
+        }
+
+        fn has_epochs(&self) -> bool {
+            self.tree().epochs.is_some()
+        }
+
+        async fn turn<'a>(&'a self, lane: &'a dm_core::lane::Lane<'_>) -> Result<(), dm_core::operation::OpError> {
+            $crate::verify::walk::turned(self.tree().turn(lane).await)
+        }
+    };
+}
+pub(super) use test_access_of_btree;
 
 /// The inner nodes of an index, as they were in remote memory at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::draw::{Draw, Filling};
 use super::items::Below;
 use super::memory_walk::MemoryWalk;
 use super::settings::Profile;
-use super::subject::{InnerNodeImages, TestAccess};
+use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -128,11 +128,6 @@ impl TestAccess for dm_core::toy::Toy<'_> {
         Self::locks_held(self)
     }
 
-    fn for_each_ready(&self, _: &mut dyn FnMut(Node)) {}
-
-    /// It has no copies.
-    fn restore_copies(&self, _: &InnerNodeImages) {}
-
     fn has_epochs(&self) -> bool {
         Self::has_epochs(self)
     }
@@ -143,10 +138,6 @@ impl TestAccess for dm_core::toy::Toy<'_> {
 }
 
 impl MemoryWalk for Parameters {
-    fn inner_node_images(&self, _: &[NodeGeometry], _: &Memories) -> InnerNodeImages {
-        InnerNodeImages::default()
-    }
-
     /// Its chunk is its only node.
     fn holdings(
         &self,

@@ -31,7 +31,7 @@ use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
 use zerocopy::IntoBytes;
 
-/// What a walk from outside has to know of a case.
+/// The pool of a case: its lock tables and chunks, and the index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PoolLayout {
     /// Lock words per memory node.
@@ -307,7 +307,7 @@ fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
     memories.get(address.node())?.host.bytes().get(start..start + bytes)
 }
 
-fn root(pool: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
+fn root(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
     let home = geometry.first()?;
     let number = IndexNumber::new(0)?;
     let word = memories.get(NodeId(0))?.host.word(root_offset(home, number));
@@ -315,24 +315,24 @@ fn root(pool: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Opt
     if address.is_null() {
         return None;
     }
-    let bytes = pool.leaf_bytes.min(pool.inner.bytes);
+    let bytes = tree.leaf_bytes.min(tree.inner.bytes);
     Some((address, Header::read(image(memories, address, bytes)?).level))
 }
 
 /// Calls `visit` with every node along the links of every level, with its level and image. Stops with an error at a
 /// node that gives no sound link to go on from.
 fn walk<'m>(
-    pool: &TreeNodes,
+    tree: &TreeNodes,
     geometry: &[NodeGeometry],
     memories: &'m Memories,
     lowest: u8,
     mut visit: impl FnMut(Address, u8, &'m [u8]),
 ) -> Result<(), String> {
-    let Some((mut first, root_level)) = root(pool, geometry, memories) else { return Ok(()) };
-    let inner = pool.inner;
+    let Some((mut first, root_level)) = root(tree, geometry, memories) else { return Ok(()) };
+    let inner = tree.inner;
     let mut visited = 0;
     for level in (lowest..=root_level).rev() {
-        let bytes = if level == 0 { pool.leaf_bytes } else { inner.bytes };
+        let bytes = if level == 0 { tree.leaf_bytes } else { inner.bytes };
         let mut next = first;
         let mut below = Address::NULL;
         while !next.is_null() {
@@ -360,11 +360,11 @@ fn walk<'m>(
 }
 
 /// The inner nodes that are not torn.
-pub(super) fn inner_node_images(pool: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+pub(super) fn inner_node_images(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
     let epoch = pool_epoch(geometry, memories);
-    let mut images = InnerNodeImages { root: root(pool, geometry, memories), nodes: Vec::new(), epoch };
+    let mut images = InnerNodeImages { root: root(tree, geometry, memories), nodes: Vec::new(), epoch };
     // A walk during a change may end early. The images then has the nodes before that.
-    let _ = walk(pool, geometry, memories, 1, |address, _, image| {
+    let _ = walk(tree, geometry, memories, 1, |address, _, image| {
         // A compute node copies only images that are not torn.
         if stripes::node_version(image).is_some() {
             images.nodes.push((address, image.to_vec()));
@@ -375,12 +375,12 @@ pub(super) fn inner_node_images(pool: &TreeNodes, geometry: &[NodeGeometry], mem
 
 /// Chunks of the index, and the nodes in them that it reaches.
 pub(super) fn holdings(
-    pool: &TreeNodes,
+    tree: &TreeNodes,
     parameters: &IndexParameters,
     geometry: &[NodeGeometry],
     memories: &Memories,
 ) -> Result<Holdings, String> {
-    let (leaf, inner) = (pool.leaf_place_bytes as u64, pool.inner.bytes as u64);
+    let (leaf, inner) = (tree.leaf_place_bytes as u64, tree.inner.bytes as u64);
     let sizes = |kind| match kind {
         ChunkKind::Leaf => Some(leaf),
         ChunkKind::Inner => Some(inner),
@@ -389,7 +389,7 @@ pub(super) fn holdings(
     };
     let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };
     let mut found = Found::nothing(parameters);
-    walk(pool, geometry, memories, 0, |address, level, image| {
+    walk(tree, geometry, memories, 0, |address, level, image| {
         let bytes = if level == 0 { leaf } else { inner };
         holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
         if level == 0
