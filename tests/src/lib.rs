@@ -34,7 +34,6 @@ macro_rules! conformance {
         mod $name {
             $crate::conformance_alone!(direct, $subject, $crate::test_bed::Direct $(, $bulk)?);
             $crate::conformance_alone!(shm, $subject, $crate::test_bed::Shm $(, $bulk)?);
-            $crate::conformance_together!(simulated, $subject);
         }
     };
 }
@@ -81,31 +80,6 @@ macro_rules! bulk_tests {
     ($subject:expr, $fixture:expr, not_bulk_loaded) => {
         $crate::tests! { $subject, $fixture;
             refuses_every_bulk_load: suite::bulk::refuses_every_bulk_load;
-        }
-    };
-}
-
-/// Tests of many lanes of several compute nodes under adversity.
-#[macro_export]
-macro_rules! conformance_together {
-    ($name:ident, $subject:expr) => {
-        mod $name {
-            use $crate::suite;
-
-            #[test]
-            fn lanes_agree_under_adversity() {
-                suite::crowd::lanes_agree_under_adversity(&$subject);
-            }
-
-            #[test]
-            fn lanes_agree_while_others_are_dropped() {
-                suite::crowd::lanes_agree_while_others_are_dropped(&$subject);
-            }
-
-            #[test]
-            fn a_memory_node_dies_among_many_lanes() {
-                suite::crowd::a_memory_node_dies_among_many_lanes(&$subject);
-            }
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Beds: an index is tested on a formatted pool, on some fabric.
+//! Test beds: an index is tested on a formatted pool, on some fabric.
 
 use crate::fabric::{AnyFabric, poke};
 use crate::pool::{Pool, place};
@@ -101,7 +101,7 @@ impl TestBed {
     }
 }
 
-/// Makes beds.
+/// Makes test beds.
 pub trait Fixture: Sync {
     /// For messages.
     fn name(&self) -> &'static str;

@@ -59,30 +59,6 @@ impl Subject for ChimeSubject {
         ]
     }
 
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        // A leaf is merged only when it has no records left, which is rare. A reader that comes from the left at that
-        // moment is rarer.
-        let adversity = &[
-            Mark::TornRead,
-            Mark::GuardRefusal,
-            Mark::LockedRead,
-            Mark::StaleCache,
-            Mark::MoveRight,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::InnerSplit,
-            Mark::RootGrowth,
-            Mark::HelpedSplit,
-            Mark::Merge,
-            Mark::NodeReused,
-            Mark::Hop,
-            Mark::Wrap,
-        ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
-    }
-
     fn bulk_fill_percent(&self) -> (u64, u64) {
         // A bulk load closes a small leaf when a key finds no place in it, or when seven of eight entries are used.
         (60, 88)

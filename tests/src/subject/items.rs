@@ -105,10 +105,6 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
         self.0.locks(kind)
     }
 
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        self.0.crowd_marks()
-    }
-
     fn few_keys(&self) -> (u32, &'static [Mark]) {
         self.0.few_keys_with_items()
     }

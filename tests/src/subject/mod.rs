@@ -155,28 +155,6 @@ pub trait Subject: Sync {
         kind != OperationKind::Get
     }
 
-    /// Marks that many lanes under adversity have to hit, and those that they have to hit while lanes are dropped.
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[
-            Mark::TornRead,
-            Mark::GuardRefusal,
-            Mark::LockedRead,
-            Mark::StaleCache,
-            Mark::MoveRight,
-            Mark::Forwarded,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::InnerSplit,
-            Mark::RootGrowth,
-            Mark::HelpedSplit,
-            Mark::Merge,
-            Mark::NodeReused,
-        ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::Merge, Mark::HelpedSplit])
-    }
-
     /// Sizes of keys and values that it refuses, and what it says.
     fn bad_sizes(&self) -> Vec<(Shape, &'static str)> {
         let right = Shape::words(4, 4);

@@ -62,23 +62,6 @@ impl Subject for SmartSubject {
         !matches!(kind, OperationKind::Get | OperationKind::Insert)
     }
 
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[
-            Mark::TornRead,
-            Mark::StaleCache,
-            Mark::Confirmed,
-            Mark::LockLost,
-            Mark::LockQueued,
-            Mark::HandOver,
-            Mark::LeafSplit,
-            Mark::HeaderSplit,
-            Mark::NodeReplaced,
-            Mark::SlotLost,
-            Mark::Revived,
-        ];
-        (adversity, &[Mark::Settled, Mark::HandOver, Mark::NodeReplaced])
-    }
-
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
         Vec::new()
     }

@@ -56,11 +56,6 @@ impl Subject for ToySubject {
         ]
     }
 
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[Mark::TornRead, Mark::LockLost, Mark::LockQueued, Mark::HandOver, Mark::ChunkGranted];
-        (adversity, &[Mark::Settled, Mark::HandOver])
-    }
-
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
         vec![(Shape::words(0, 4), "capacity 0"), (Shape::words(128, 4), "takes 1 to 16383 records")]
     }
