@@ -6,11 +6,18 @@
 //!
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
+mod catalog;
 mod chime;
 mod items;
+mod memory;
 mod nodes;
-mod remote;
+mod redo;
+mod row;
+mod sherman;
 mod smart;
+mod superblock;
+mod values;
+mod words;
 
 use dm_core::layout::fields::{Field, Hexdump, Table};
 use std::fmt;
@@ -19,18 +26,18 @@ use std::{fs, io};
 
 /// Every structure that has a golden, in order of reading.
 pub static STRUCTURES: &[Structure] = &[
-    remote::ADDRESS,
-    remote::LOCK_WORD,
-    remote::STRIPES,
-    remote::SUPERBLOCK,
-    remote::ROW,
-    remote::CATALOG_ENTRY,
-    remote::SHERMAN_PARAMETERS,
+    words::ADDRESS,
+    words::LOCK_WORD,
+    words::STRIPES,
+    superblock::SUPERBLOCK,
+    row::ROW,
+    catalog::CATALOG_ENTRY,
+    sherman::SHERMAN_PARAMETERS,
     chime::CHIME_PARAMETERS,
     smart::SMART_PARAMETERS,
-    remote::CHUNK_ENTRY,
-    remote::REDO_RECORD,
-    remote::CLOSED_CHUNKS,
+    memory::CHUNK_ENTRY,
+    redo::REDO_RECORD,
+    memory::CLOSED_CHUNKS,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,
     nodes::SHERMAN_LEAF,
