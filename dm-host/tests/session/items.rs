@@ -1,5 +1,6 @@
 //! Sessions with keys and values of any length.
 
+use crate::session_support::{options, pool_here};
 use dm_core::items::parameters::Parameters;
 use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::registry::KINDS;
@@ -8,13 +9,10 @@ use dm_core::sherman::parameters::Parameters as Fixed;
 use dm_host::kinds::IndexParameters;
 use dm_host::pool::Pool;
 use dm_host::session::{Delete, DeleteIf, Insert, OpenError, Session, SessionError, Update, UpdateIf, Upsert};
-use session_support::{options, pool_here};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-
-mod session_support;
 
 fn parameters(kind: IndexKind) -> IndexParameters {
     let sizes = Parameters { key_bytes_max: 1024, value_bytes_max: 4096 };
