@@ -9,7 +9,7 @@
 //! processor time of the thread, which other processes do not affect. Results are medians.
 
 use super::comparison::{Comparison, OPERATIONS, Pair, ROUNDS};
-use super::plan::KeySource;
+use super::key_source::KeySource;
 use super::threads::{Bench, Thread};
 use crate::failure::Failure;
 use crate::workload::keys::{check, fill};

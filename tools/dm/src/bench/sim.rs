@@ -9,7 +9,8 @@
 use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
-use super::plan::{Plan, Run, SimPlan};
+use super::plan::{Plan, SimPlan};
+use super::runs::Run;
 use crate::failure::Failure;
 use crate::kinds;
 use crate::report::machine::Machine;
