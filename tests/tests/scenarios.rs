@@ -197,10 +197,10 @@ fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
 #[test]
 fn a_redo_record_of_a_parent_stays_while_its_lock_is_held() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
-        let stories = (0..PARENT_RECORDS).flat_map(|first| (1..=6).map(move |count| (first, count)));
-        let merges: Vec<_> = stories.filter(|story| merge_of_handed_over_parent(subject, *story, None)).collect();
-        let mut meets = merges.iter().flat_map(|story| (0..PARENT_RECORDS).map(move |n| (*story, n)));
-        let met = meets.any(|(story, n)| merge_of_handed_over_parent(subject, story, Some(n)));
+        let choices = (0..PARENT_RECORDS).flat_map(|first| (1..=6).map(move |count| (first, count)));
+        let merges: Vec<_> = choices.filter(|choice| merge_of_handed_over_parent(subject, *choice, None)).collect();
+        let mut meets = merges.iter().flat_map(|choice| (0..PARENT_RECORDS).map(move |n| (*choice, n)));
+        let met = meets.any(|(choice, n)| merge_of_handed_over_parent(subject, choice, Some(n)));
         assert!(met, "{}: {} merges, and no lane meets one", subject.name(), merges.len());
     }
 }

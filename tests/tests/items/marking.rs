@@ -35,7 +35,7 @@ fn kinds() -> Vec<IndexParameters> {
 }
 
 /// An index, lane 0 for its operations and lane 1 for walks.
-struct Scene<'a, 'i, 'm, I> {
+struct Stage<'a, 'i, 'm, I> {
     index: &'a Items<'i, I>,
     lanes: &'a [Lane<'m>; 2],
     fabric: &'a mut DirectFabric,
@@ -44,7 +44,7 @@ struct Scene<'a, 'i, 'm, I> {
 
 type Places = BTreeSet<(u16, u64, u64)>;
 
-impl<I: Index> Scene<'_, '_, '_, I> {
+impl<I: Index> Stage<'_, '_, '_, I> {
     fn random(&mut self, below: u64) -> u64 {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.state >> 33) % below
@@ -116,11 +116,11 @@ impl<I: Index> Scene<'_, '_, '_, I> {
     }
 }
 
-trait Story {
-    fn tell<I: Index>(&mut self, scene: &mut Scene<'_, '_, '_, I>);
+trait Scenario {
+    fn run<I: Index>(&mut self, stage: &mut Stage<'_, '_, '_, I>);
 }
 
-fn on_all_kinds(returned_blocks: usize, links: usize, story: &mut impl Story) {
+fn on_all_kinds(returned_blocks: usize, links: usize, scenario: &mut impl Scenario) {
     for parameters in kinds() {
         let config = Config::with_nodes(2, 16 << 20);
         let pool = Pool::with(&config, 1 << 16, 61);
@@ -143,7 +143,7 @@ fn on_all_kinds(returned_blocks: usize, links: usize, story: &mut impl Story) {
             let (lanes, fabric, state) = (&lanes, &mut fabric, 7);
             match_kind!(index, AnyIndex(form) => {
                 let index = form.items().expect("items were asked for");
-                story.tell(&mut Scene { index, lanes, fabric, state });
+                scenario.run(&mut Stage { index, lanes, fabric, state });
             });
         };
         with_index(&pool.place(0), &parameters, &spending, run).unwrap_or_else(|error| panic!("{error}"));
@@ -154,24 +154,24 @@ fn on_all_kinds(returned_blocks: usize, links: usize, story: &mut impl Story) {
 #[test]
 fn a_walk_tells_every_place_that_is_in_use_and_no_other() {
     struct Quiet;
-    impl Story for Quiet {
-        fn tell<I: Index>(&mut self, scene: &mut Scene<'_, '_, '_, I>) {
-            assert_eq!(scene.walk(&mut |_| {}).0, Places::new(), "of nothing");
+    impl Scenario for Quiet {
+        fn run<I: Index>(&mut self, stage: &mut Stage<'_, '_, '_, I>) {
+            assert_eq!(stage.walk(&mut |_| {}).0, Places::new(), "of nothing");
             for round in 0..1500 {
-                let key = scene.key();
+                let key = stage.key();
                 if round % 3 == 2 {
-                    scene.run(OperationKind::Delete, &key, b"");
+                    stage.run(OperationKind::Delete, &key, b"");
                 } else {
-                    scene.upsert(&key);
+                    stage.upsert(&key);
                 }
             }
-            let (places, submits) = scene.walk(&mut |_| {});
-            assert!(submits > 300 && scene.lanes[0].marked(Mark::LayerMade) > 50, "{submits} submits");
-            let chunks: u64 = scene.lanes.iter().map(|lane| u64::from(lane.marked(Mark::ChunkGranted))).sum();
+            let (places, submits) = stage.walk(&mut |_| {});
+            assert!(submits > 300 && stage.lanes[0].marked(Mark::LayerMade) > 50, "{submits} submits");
+            let chunks: u64 = stage.lanes.iter().map(|lane| u64::from(lane.marked(Mark::ChunkGranted))).sum();
             let told: u64 = places.iter().map(|(.., bytes)| bytes).sum();
             // Chunks of the index below are granted, too: so many chunks' bytes more are taken, or none.
-            assert_eq!(scene.in_use(chunks << 16) % (1 << 16), told % (1 << 16));
-            assert_eq!(scene.lanes[0].marked(Mark::BlockLost), 0);
+            assert_eq!(stage.in_use(chunks << 16) % (1 << 16), told % (1 << 16));
+            assert_eq!(stage.lanes[0].marked(Mark::BlockLost), 0);
         }
     }
     on_all_kinds(4096, 64, &mut Quiet);
@@ -182,42 +182,42 @@ fn a_walk_tells_every_place_that_is_in_use_and_no_other() {
 #[test]
 fn what_is_named_throughout_is_told_whatever_moves() {
     struct Busy;
-    impl Story for Busy {
-        fn tell<I: Index>(&mut self, scene: &mut Scene<'_, '_, '_, I>) {
-            let mut keys: Vec<Vec<u8>> = (0..300).map(|_| scene.key()).collect();
+    impl Scenario for Busy {
+        fn run<I: Index>(&mut self, stage: &mut Stage<'_, '_, '_, I>) {
+            let mut keys: Vec<Vec<u8>> = (0..300).map(|_| stage.key()).collect();
             for key in &keys {
-                scene.upsert(key);
+                stage.upsert(key);
             }
             for round in 0..8 {
-                let (before, _) = scene.walk(&mut |_| {});
-                let made = scene.lanes[0].marked(Mark::LayerMade);
+                let (before, _) = stage.walk(&mut |_| {});
+                let made = stage.lanes[0].marked(Mark::LayerMade);
                 let mut changes = 0;
-                let (told, _) = scene.walk(&mut |scene| {
+                let (told, _) = stage.walk(&mut |stage| {
                     // Not as fast as the walk goes on.
-                    if changes < 300 && scene.random(6) == 0 {
+                    if changes < 300 && stage.random(6) == 0 {
                         changes += 1;
-                        let mut key = scene.key();
-                        if scene.random(2) == 0 {
+                        let mut key = stage.key();
+                        if stage.random(2) == 0 {
                             // Behind a slice that has one block so far, perhaps.
-                            let at = scene.random(keys.len() as u64) as usize;
+                            let at = stage.random(keys.len() as u64) as usize;
                             key.clone_from(&keys[at]);
                             key.truncate(38);
-                            key.push(scene.random(256) as u8);
+                            key.push(stage.random(256) as u8);
                         }
-                        if scene.random(5) == 0 {
-                            scene.run(OperationKind::Delete, &key, b"");
+                        if stage.random(5) == 0 {
+                            stage.run(OperationKind::Delete, &key, b"");
                         } else {
-                            scene.upsert(&key);
+                            stage.upsert(&key);
                             keys.push(key);
                         }
                     }
                 });
-                let (after, _) = scene.walk(&mut |_| {});
+                let (after, _) = stage.walk(&mut |_| {});
                 let throughout: Places = before.intersection(&after).copied().collect();
                 assert!(throughout.len() > 100, "{}", throughout.len());
                 let missed: Vec<_> = throughout.difference(&told).collect();
                 assert!(missed.is_empty(), "round {round}: {missed:x?}");
-                let made = scene.lanes[0].marked(Mark::LayerMade) - made;
+                let made = stage.lanes[0].marked(Mark::LayerMade) - made;
                 assert!(made > 0, "no layer was made meanwhile");
             }
         }

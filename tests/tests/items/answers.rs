@@ -224,12 +224,12 @@ fn keys_of_every_length_live_side_by_side_in_their_order() {
 
 /// One step of a history.
 #[derive(Clone, Debug)]
-enum Tried {
+enum Step {
     Point(OperationKind, Vec<u8>, Vec<u8>, bool),
     Scan(Vec<u8>, Option<Vec<u8>>, u32),
 }
 
-fn tried() -> impl Strategy<Value = Tried> {
+fn step() -> impl Strategy<Value = Step> {
     let letter = || prop_oneof![3 => Just(0u8), 6 => Just(b'a'), 3 => Just(b'b'), 1 => Just(255)];
     let key = || {
         // Prefixes in common, of several slices.
@@ -239,8 +239,8 @@ fn tried() -> impl Strategy<Value = Tried> {
     let value = prop::collection::vec(any::<u8>(), 0..40);
     let kind = prop::sample::select(OperationKind::ALL.to_vec());
     prop_oneof![
-        12 => (kind, key(), value, any::<bool>()).prop_map(|(kind, key, value, flag)| Tried::Point(kind, key, value, flag)),
-        1 => (key(), prop::option::of(key()), 1..20u32).prop_map(|(low, high, limit)| Tried::Scan(low, high, limit)),
+        12 => (kind, key(), value, any::<bool>()).prop_map(|(kind, key, value, flag)| Step::Point(kind, key, value, flag)),
+        1 => (key(), prop::option::of(key()), 1..20u32).prop_map(|(low, high, limit)| Step::Scan(low, high, limit)),
     ]
 }
 
@@ -249,20 +249,20 @@ fn agrees_with_a_map_of_byte_strings() {
     use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
     let parameters = Parameters { key_bytes_max: 40, value_bytes_max: 40 };
     let sizes = prop::sample::select(vec![16usize, 18, 64]);
-    let histories = (prop::sample::select(KINDS.to_vec()), sizes, prop::collection::vec(tried(), 1..300));
+    let histories = (prop::sample::select(KINDS.to_vec()), sizes, prop::collection::vec(step(), 1..300));
     let result = runner(128).run(&histories, |(kind, key_bytes, history)| {
         alone(&Plain(kind, parameters), &Direct, &setup(key_bytes, (3, 3)), |client| {
             let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             for step in &history {
                 let (kind, key, value, as_expected) = match step {
-                    Tried::Point(kind, key, value, flag) if *kind != Scan => (*kind, key, value, *flag),
-                    Tried::Point(_, key, ..) => {
+                    Step::Point(kind, key, value, flag) if *kind != Scan => (*kind, key, value, *flag),
+                    Step::Point(_, key, ..) => {
                         let expected: Records =
                             model.range(key.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
                         assert_eq!(scan(client, key, None, 7), expected);
                         continue;
                     }
-                    Tried::Scan(low, high, limit) => {
+                    Step::Scan(low, high, limit) => {
                         let inside = |(key, _): &(&Vec<u8>, &Vec<u8>)| high.as_ref().is_none_or(|high| *key < high);
                         let from = model.range(low.clone()..).take_while(inside);
                         let expected: Records = from.map(|(k, v)| (k.clone(), v.clone())).collect();
