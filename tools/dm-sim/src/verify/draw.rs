@@ -95,6 +95,9 @@ pub struct FabricDraw {
 /// Device memory of a NIC that has some.
 pub const DEVICE_BYTES: u32 = 4096;
 
+/// Bytes of host memory of each memory node.
+const MEMORY_BYTES: usize = 512 << 10;
+
 impl Draw {
     /// The case of `seed`.
     pub fn new(settings: &Settings, seed: u64) -> Self {
@@ -309,7 +312,7 @@ impl Draw {
         let FabricDraw { delays, freedom_percent, bursts_max, masked_atomics, .. } = self.fabric;
         let FabricDraw { order_within_chains_only, packet_bytes, crash_atomic_bytes, kept, .. } = self.fabric;
         Config {
-            host_bytes: vec![settings.memory_bytes; self.memory_nodes as usize],
+            host_bytes: vec![MEMORY_BYTES; self.memory_nodes as usize],
             device_bytes: if self.device_memory { DEVICE_BYTES } else { 0 },
             granted: needed.union(kept).difference(settings.withdrawn),
             freedom_percent,

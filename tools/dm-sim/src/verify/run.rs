@@ -55,6 +55,9 @@ impl fmt::Display for Replay {
 /// many.
 const REPAIRERS_PERCENT: u32 = 30;
 
+/// Steps after which a history that does not end is given up.
+const STEPS_MAX: u64 = 1_000_000;
+
 /// More than any WRITE of a history.
 const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
@@ -212,7 +215,7 @@ impl<S: Subject> Verifier<S> {
             };
             let drivers = DriverConfig {
                 lanes_per_worker: draw.lanes_per_worker,
-                steps_max: self.settings.steps_max,
+                steps_max: STEPS_MAX,
                 // A lane that waits for a dead compute node is not woken.
                 parks_end: draw.plan.has(FaultKind::Crash),
             };
