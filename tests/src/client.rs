@@ -125,7 +125,7 @@ impl<'m> Client<'_, 'm> {
     /// Runs a point operation, which must succeed. Returns the outcome, and the stamp of the value if there is one.
     pub fn ask(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32) -> (Outcome, Option<u32>) {
         let outcome = self.run(kind, n, new, expected).result.unwrap_or_else(|error| panic!("{kind:?} {n}: {error}"));
-        assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended owes nothing");
+        assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended left no lock record");
         let comes_with_value = matches!(outcome, Outcome::Found | Outcome::Exists | Outcome::Mismatch);
         let output = comes_with_value.then(|| {
             self.output(0, n).unwrap_or_else(|| panic!("{kind:?} {n}: {outcome:?} with a value nobody wrote"))
@@ -159,7 +159,7 @@ impl<'m> Client<'_, 'm> {
         let future = self.index.execute(&self.lanes[0], operation);
         let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
         let Ok(Outcome::Page { records, more }) = run.result else { panic!("a scan gave {:?}", run.result) };
-        assert!(!self.lanes[0].in_doubt(), "a scan that ended owes nothing");
+        assert!(!self.lanes[0].in_doubt(), "a scan that ended left no lock record");
         let records = self.lanes[0].port().with(|scratch| {
             let record = |position| {
                 let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
@@ -205,7 +205,7 @@ impl<'m> Client<'_, 'm> {
     /// Asserts that no lane is in doubt, and that no lock is held, local or remote.
     pub fn assert_quiet(&mut self, when: &str) {
         for lane in self.lanes {
-            assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.lock_records());
+            assert!(!lane.in_doubt(), "{when}: lane {} has lock records {:?}", lane.id().0, lane.lock_records());
         }
         assert_eq!((self.locks_held)(), 0, "{when}: a local lock entry is taken");
         assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");

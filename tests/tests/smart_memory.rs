@@ -105,7 +105,7 @@ impl Small<'_, '_, '_> {
             };
             if ns >= PAUSE_NS {
                 assert_eq!(port.requests().len(), 1, "it waits and does nothing else");
-                assert!(!lane.is_unsettled(), "it owes nothing");
+                assert!(!lane.is_unsettled(), "it has no lock record");
                 self.waited += 1;
                 if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
                     self.turn();

@@ -89,7 +89,7 @@ pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixtu
                 let _ = client.settle(0);
                 assert!(
                     !client.lanes[0].in_doubt(),
-                    "{kind:?} after {after}: owes {:?}",
+                    "{kind:?} after {after}: lock records {:?}",
                     client.lanes[0].lock_records()
                 );
                 assert_eq!((client.locks_held)(), 0, "{kind:?} after {after}");

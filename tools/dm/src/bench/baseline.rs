@@ -156,7 +156,7 @@ fn engine<I: Index>(
         wrong: 0,
     };
     worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(|error| {
-        bench.node.owe();
+        bench.node.mark_unsettled();
         Failure::run(error)
     })?;
     match work.wrong {

@@ -171,5 +171,5 @@ fn has(lane: &Lane<'_>, label: Label, verb: Verb) -> bool {
 }
 
 fn holds(lane: &Lane<'_>) -> bool {
-    lane.lock_records().iter().any(|debt| debt.stage == LockStage::Held)
+    lane.lock_records().iter().any(|record| record.stage == LockStage::Held)
 }

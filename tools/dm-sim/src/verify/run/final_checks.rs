@@ -28,7 +28,8 @@ impl Stage<'_> {
             for (number, lane) in (0..).zip(lanes[node]) {
                 if lane.in_doubt() {
                     let at = LaneAt::new(node as u16, number);
-                    self.findings.push(Finding::InDoubt(format!("lane {at} owes {:?}", lane.lock_records())));
+                    self.findings
+                        .push(Finding::InDoubt(format!("lane {at} has lock records {:?}", lane.lock_records())));
                 }
             }
         }

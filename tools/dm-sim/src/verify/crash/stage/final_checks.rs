@@ -73,7 +73,7 @@ impl Stage<'_, '_> {
         for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
             if !self.dead.contains(&number) && (index.locks_held() > 0 || lane.in_doubt()) {
                 return Err(format!(
-                    "compute node {number} holds {} local locks, owes {:?}",
+                    "compute node {number} holds {} local locks, and lock records {:?}",
                     index.locks_held(),
                     lane.lock_records()
                 ));
