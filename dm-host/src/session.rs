@@ -45,8 +45,8 @@
 //! - [`Page`], [`Scan`]: ranges.
 //! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
 //! - [`byte_string`]: strings of any length up to a bound as keys.
-//! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `queue`, `supervisor`, `watch`:
-//!   the internals.
+//! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `queue`, `supervisor`,
+//!   `watch`: the internals.
 //!
 //! # What is Send, what is Sync
 //!
@@ -68,11 +68,12 @@
 //!
 //! # Being fenced
 //!
-//! A session renews its lease all the time ([`Membership::terms`](crate::compute_node::Membership::terms)). If it could not, because the process was stopped or
-//! starved for too long, others *fence* it: every call fails with [`dm_core::operation::Cause::Fenced`] and has changed
-//! nothing, unless the error says so. Close the session and open another one, which joins as a new compute node. (On
-//! shared memory the daemons end the process as well, before others go on; see `crate::memory_node`.) Compute nodes
-//! that want the session's locks recover them; every acknowledged change is in the index.
+//! A session renews its lease all the time ([`Membership::terms`](crate::compute_node::Membership::terms)). If it could
+//! not, because the process was stopped or starved for too long, others *fence* it: every call fails with
+//! [`dm_core::operation::Cause::Fenced`] and has changed nothing, unless the error says so. Close the session and open
+//! another one, which joins as a new compute node. (On shared memory the daemons end the process as well, before others
+//! go on; see `crate::memory_node`.) Compute nodes that want the session's locks recover them; every acknowledged
+//! change is in the index.
 //!
 //! # The end
 //!

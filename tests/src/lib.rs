@@ -3,8 +3,8 @@
 //! In order of reading:
 //!
 //! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
-//! - [`test_bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test wants
-//!   it to.
+//! - [`test_bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test
+//!   wants it to.
 //! - [`oracle`]: keys, self-checking values, and the expected answer of every operation.
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.

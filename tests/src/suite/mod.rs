@@ -11,8 +11,8 @@
 //! | [`abandon`] | the future is dropped at the k-th submit, for every k; waiters that leave their queue |
 //! | [`garbage`] | memory of any content |
 //!
-//! Many lanes of several compute nodes, under every order and fault that a fabric may have, are the business of the judge,
-//! which checks every answer: `dm verify`.
+//! Many lanes of several compute nodes, under every order and fault that a fabric may have, are the business of the
+//! judge, which checks every answer: `dm verify`.
 
 pub mod abandon;
 pub mod bounds;

@@ -1,4 +1,5 @@
-//! When a request takes effect: random times, under exactly the order that the specification and the configuration impose.
+//! When a request takes effect: random times, under exactly the order that the specification and the configuration
+//! impose.
 //!
 //! A transfer is cut into units (lines, or words where lines are not atomic) and its units are dealt to *bursts*. A
 //! burst is one instant. Everything is decided when the request is posted: what order demands of it is that its first

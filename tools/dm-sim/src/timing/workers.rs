@@ -1,8 +1,8 @@
 //! Threads and lanes in virtual time: what [`dm_host::worker`] is in real time.
 //!
 //! A thread does one thing at a time: it starts an operation, or goes on with one whose answers are there, or posts.
-//! Its lanes take turns in the order in which they became ready. The same [`Work`] that feeds a real worker feeds these, here
-//! one for all threads: lanes are numbered across all compute nodes.
+//! Its lanes take turns in the order in which they became ready. The same [`Work`] that feeds a real worker feeds
+//! these, here one for all threads: lanes are numbered across all compute nodes.
 //!
 //! How long a lane may stay parked is not looked at: a lane that is not woken is a deadlock, and reported as one.
 

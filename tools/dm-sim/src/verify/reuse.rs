@@ -378,8 +378,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         })
     }
 
-    /// Deletes the keys, and lets turns pass until limbo lists give the places back. In `SplitAndStaleCopies`, the compute node with
-    /// old copies takes part in the turns only sometimes.
+    /// Deletes the keys, and lets turns pass until limbo lists give the places back. In `SplitAndStaleCopies`, the
+    /// compute node with old copies takes part in the turns only sometimes.
     fn empty(&mut self, keys: &[u64]) -> Result<(), String> {
         keys.iter().rev().try_for_each(|&key| self.point(CHURNING, 0, key, Call::Delete))?;
         let all = self.scenario != Scenario::SplitAndStaleCopies || self.rng.percent(30);

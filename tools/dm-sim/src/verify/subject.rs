@@ -60,8 +60,8 @@ pub trait TestAccess: Index {
     }
 }
 
-/// The methods of [`TestAccess`] of an index whose method `tree` returns a B+-tree, but for `locks_held`. A macro, since
-/// the tree's lifetime is the index's, which a default method of the trait cannot name.
+/// The methods of [`TestAccess`] of an index whose method `tree` returns a B+-tree, but for `locks_held`. A macro,
+/// since the tree's lifetime is the index's, which a default method of the trait cannot name.
 macro_rules! test_access_of_btree {
     () => {
         fn for_each_ready(&self, visit: &mut dyn FnMut($crate::verify::accounting::Node)) {

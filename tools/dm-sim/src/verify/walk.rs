@@ -1,6 +1,7 @@
 //! Makes a pool for an index, and walks the index from outside: directly in the memories, by links and headers only.
 //! The result is compared with that of the index's own `validate`. A kind of index describes itself by
-//! [`MemoryWalk`](super::memory_walk::MemoryWalk). The walks of B+-trees are here, those of radix trees in [`super::radix`].
+//! [`MemoryWalk`](super::memory_walk::MemoryWalk). The walks of B+-trees are here, those of radix trees in
+//! [`super::radix`].
 
 use super::accounting::{Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;

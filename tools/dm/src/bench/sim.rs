@@ -314,8 +314,8 @@ struct Found {
 }
 
 impl Counted<'_> {
-    /// Runs workers to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps lanes
-    /// from beginning more.
+    /// Runs workers to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps
+    /// lanes from beginning more.
     fn run<'i, 'm, I, F, S, W>(
         &self,
         mut workers: Workers<'_, 'i, 'm, I, F, S>,

@@ -89,7 +89,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// What keeps a request from being served now that nothing else does: an atomic that would have to be parked and cannot.
+    /// What keeps a request from being served now that nothing else does: an atomic that would have to be parked and
+    /// cannot.
     fn obstacle(&self, node: usize, flight: u32) -> Obstacle {
         let Flight { request, queue_pair, .. } = &self.flights[flight as usize];
         if !matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
@@ -218,8 +219,8 @@ impl Cluster<'_> {
         }
     }
 
-    /// A remote procedure call on the core that is free first; returns how long it takes. Memory nodes take their time, and
-    /// say that they do not know any.
+    /// A remote procedure call on the core that is free first; returns how long it takes. Memory nodes take their time,
+    /// and say that they do not know any.
     fn call(&mut self, flight: u32, node: usize) -> u64 {
         let cores = &mut self.memory_nodes[node].cores;
         let core = (0..cores.len()).min_by_key(|&core| cores[core].free_ps).unwrap_or(0);

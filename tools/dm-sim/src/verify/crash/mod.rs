@@ -5,8 +5,8 @@
 //! while the memory nodes are being asked to fence.
 //!
 //! Each point is a run of its own ([`stage`]) from zeroed memories, without concurrency: a [`serial_fabric`] executes
-//! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their
-//! repairs are cut short in turn, since a repairer may die, too.
+//! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers.
+//! Their repairs are cut short in turn, since a repairer may die, too.
 //!
 //! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
 //! several deaths in one random history.

@@ -1,5 +1,5 @@
-//! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`CrashPoint`] says.
-//! Memory nodes answer fencing calls, and report takeovers that come too early.
+//! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`CrashPoint`]
+//! says. Memory nodes answer fencing calls, and report takeovers that come too early.
 
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
@@ -120,8 +120,8 @@ impl SerialFabric {
         }
     }
 
-    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its crash point. The submits are appended to
-    /// `seen`.
+    /// Drives `future` on `lane` of the compute node of `row` to its end, or to its crash point. The submits are
+    /// appended to `seen`.
     pub fn drive<T>(
         &mut self,
         row: u16,
@@ -135,8 +135,8 @@ impl SerialFabric {
         self.advance(row, lane, pin!(future), crash_point, None, seen)
     }
 
-    /// Drives `future` to its end, to its crash point, or to the point before submit number `stop`. With a `stop`, it also
-    /// returns when the future parks. A caller that continues a parked future has woken it.
+    /// Drives `future` to its end, to its crash point, or to the point before submit number `stop`. With a `stop`, it
+    /// also returns when the future parks. A caller that continues a parked future has woken it.
     pub fn advance<T>(
         &mut self,
         row: u16,
