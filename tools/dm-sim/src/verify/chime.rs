@@ -30,7 +30,6 @@ pub struct Chime;
 
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
-    const NAME_RECOVERED: &'static str = "chime, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     /// A neighborhood that continues at the first entry takes two WRITEs, and only a redo record keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
@@ -169,7 +168,7 @@ impl TreeKind for Chime {
 }
 
 impl Below for Chime {
-    const ITEMS: [&'static str; 2] = ["items over chime", "items over chime, recovered"];
+    const ITEMS: &'static str = "items over chime";
     const ITEMS_OPTION: &'static str = "items-over-chime";
 }
 

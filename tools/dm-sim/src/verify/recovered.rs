@@ -51,8 +51,8 @@ impl TreeCase {
 impl<K: TreeKind> Subject for Recovered<K> {
     type Case = TreeCase;
 
-    fn name(&self) -> &'static str {
-        K::NAME_RECOVERED
+    fn name(&self) -> String {
+        format!("{}, recovered", K::NAME)
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {

@@ -25,7 +25,6 @@ pub struct Sherman;
 
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
-    const NAME_RECOVERED: &'static str = "sherman, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
@@ -156,7 +155,7 @@ impl TreeKind for Sherman {
 }
 
 impl Below for Sherman {
-    const ITEMS: [&'static str; 2] = ["items", "items, recovered"];
+    const ITEMS: &'static str = "items";
     const ITEMS_OPTION: &'static str = "items";
 }
 

@@ -42,7 +42,6 @@ const LOCK_COUNT: u32 = 1;
 
 impl TreeKind for Smart {
     const NAME: &'static str = "smart";
-    const NAME_RECOVERED: &'static str = "smart, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
@@ -143,7 +142,7 @@ impl TreeKind for Smart {
 }
 
 impl Below for Smart {
-    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+    const ITEMS: &'static str = "items over smart";
     const ITEMS_OPTION: &'static str = "items-over-smart";
     /// Also those of the index below: it has no merges, and enumerated deaths test the others.
     const RARE_MARKS: &'static [Mark] = &[

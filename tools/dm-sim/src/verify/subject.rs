@@ -204,7 +204,7 @@ pub trait Subject {
     type Case: fmt::Debug;
 
     /// Its name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> String;
 
     /// Its coverage marks, by the room that counts them.
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;

@@ -41,7 +41,6 @@ const LINKS: u32 = 24;
 
 impl TreeKind for Toy {
     const NAME: &'static str = "toy";
-    const NAME_RECOVERED: &'static str = "toy, recovered";
     /// Its chunk is never given back.
     const ORPHAN_COLLECTION: &'static [Mark] = &[];
     const WRITES_RECORDS_AT_ONCE: bool = true;
@@ -109,7 +108,7 @@ impl TreeKind for Toy {
 }
 
 impl Below for Toy {
-    const ITEMS: [&'static str; 2] = ["items over toy", "items over toy, recovered"];
+    const ITEMS: &'static str = "items over toy";
     const ITEMS_OPTION: &'static str = "items-over-toy";
     /// Those of the index below besides.
     const RARE_MARKS: &'static [Mark] = &[

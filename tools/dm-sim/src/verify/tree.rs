@@ -78,8 +78,6 @@ impl TreeCase {
 pub trait TreeKind: Copy {
     /// Its name.
     const NAME: &'static str;
-    /// Its name if its compute nodes recover one another.
-    const NAME_RECOVERED: &'static str;
 
     /// See [`Subject::marks`].
     fn marks() -> Vec<(&'static str, &'static [Mark])>;
@@ -138,8 +136,8 @@ pub struct Bounded<K>(pub K);
 impl<K: TreeKind> Subject for Bounded<K> {
     type Case = TreeCase;
 
-    fn name(&self) -> &'static str {
-        K::NAME
+    fn name(&self) -> String {
+        K::NAME.to_owned()
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {

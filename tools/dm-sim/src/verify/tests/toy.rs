@@ -259,8 +259,8 @@ impl TestAccess for Table {
 impl Subject for Toy {
     type Case = ();
 
-    fn name(&self) -> &'static str {
-        "toy"
+    fn name(&self) -> String {
+        "toy".to_owned()
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {

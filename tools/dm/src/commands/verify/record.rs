@@ -34,9 +34,9 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    pub(super) fn new(index: &str, settings: &Settings, first_seed: u64, end_seed: u64) -> Self {
+    pub(super) fn new(index: String, settings: &Settings, first_seed: u64, end_seed: u64) -> Self {
         Self {
-            index: index.to_owned(),
+            index,
             faults: settings.faults.to_string(),
             withdrawn: settings.withdrawn.names().map(str::to_owned).collect(),
             compute_nodes: settings.compute_nodes,
