@@ -3,7 +3,7 @@
 //! In reading order:
 //!
 //! 1. `config`: what the fabric guarantees, and how it uses the freedom that is left.
-//! 2. `memory`: memory nodes, and what an atomic does to a word.
+//! 2. `memory`: memory nodes, and what an atomic does to a word. [`pool`]: a formatted pool.
 //! 3. `direct` and `run`: the fabric without time, and one operation on it from beginning to end.
 //! 4. [`rng`]: the one source of randomness.
 //! 5. `schedule`: when a request takes effect; the table of orders.
@@ -55,6 +55,7 @@ mod faults;
 mod flight;
 pub mod log;
 mod memory;
+pub mod pool;
 pub mod rng;
 mod run;
 mod schedule;

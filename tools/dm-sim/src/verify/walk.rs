@@ -10,6 +10,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes};
 use super::subject::{HeldLock, InnerNodeImages, Opened, TestAccess};
 use crate::config::Config;
 use crate::memory::Memories;
+use crate::pool::Pool;
 use dm_core::btree::Tree;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::{Header, NodeFlags};
@@ -26,7 +27,6 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{Joiner, Member, Row};
-use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
@@ -71,14 +71,18 @@ impl PoolLayout {
         match_kind!(&self.parameters.below, Below(below) => below.holdings(&self.parameters, &geometry, memories))
     }
 
+    fn pool(&self, config: &Config) -> Pool {
+        Pool::new(config, self.chunk_bytes, self.lock_count).expect("settings give memory nodes room for metadata")
+    }
+
     /// The layout of the pool.
     pub fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
-        geometry(config, self.chunk_bytes, self.lock_count)
+        self.pool(config).geometry().to_vec()
     }
 
     /// Writes the superblocks.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
-        format(config, self.chunk_bytes, self.lock_count, memories);
+        self.pool(config).format(memories);
     }
 
     /// Writes rows for compute nodes that are not recovered.
@@ -141,38 +145,6 @@ impl PoolLayout {
             }
         }
         held
-    }
-}
-
-fn superblocks(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<Superblock> {
-    let nodes = config.host_bytes.len() as u16;
-    let plan = |node: u16| PoolPlan {
-        pool_id: *b"a pool to verify",
-        pool_incarnation: 1,
-        node: NodeId(node),
-        nodes,
-        region_bytes: config.host_bytes[usize::from(node)] as u64,
-        chunk_bytes,
-        lock_count,
-        device_bytes: u64::from(config.device_bytes),
-        redo_row_bytes: 0,
-    };
-    (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
-}
-
-/// The layout of a pool.
-pub(super) fn geometry(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<NodeGeometry> {
-    let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
-    superblocks(config, chunk_bytes, lock_count).iter().map(decode).collect()
-}
-
-/// Writes the superblocks of a pool.
-pub(super) fn format(config: &Config, chunk_bytes: u64, lock_count: u32, memories: &mut Memories) {
-    for (number, block) in (0..).zip(superblocks(config, chunk_bytes, lock_count)) {
-        let bytes = block.as_bytes();
-        if let Some(node) = memories.get_mut(NodeId(number)) {
-            node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
-        }
     }
 }
 

@@ -29,11 +29,11 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
-use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{LaneId, NodeId};
+use dm_core::verbs::LaneId;
 use dm_host::assembly::{AssemblyError, Place};
 use dm_host::kinds::{Below, Kind as _};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use dm_sim::pool::Pool;
 use dm_sim::timing::workers::{Until, WorkersError};
 use dm_sim::timing::{Cluster, RawReads, Shape, Usage, Workers};
 use dm_sim::{Config, DirectFabric, Memories};
@@ -41,7 +41,6 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerocopy::IntoBytes as _;
 
 /// For so many counted operations, one operation runs before them and is not counted. Every lane runs one at least.
 const RAMP: u64 = 10;
@@ -122,12 +121,16 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
 fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Failure> {
     let config = Cluster::config(&sim.profile, shape);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
-    let geometry = format(&config, &mut memories)?;
+    let words = config.device_bytes / 8;
+    let pool = Pool::new(&config, CHUNK_BYTES, if words == 0 { LOCKS } else { words.min(LOCKS) })
+        .map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
+    pool.format(&mut memories);
+    let geometry = pool.geometry();
     let mut cluster = Cluster::new(&sim.profile, shape, memories);
     let capabilities = cluster.capabilities();
     let number = IndexNumber::new(0).ok_or(Failure::Run("a catalog without entries".to_owned()))?;
     let place = |compute_node: u32| Place {
-        geometry: &geometry,
+        geometry,
         number,
         member: Member { row: RowId(compute_node as u16 + 1), incarnation: 1, nonce: 1 },
         capabilities,
@@ -156,7 +159,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         sim,
         cluster: &mut cluster,
         config,
-        geometry: &geometry,
+        geometry,
         number,
         indexes: &[],
         lanes: &lanes,
@@ -180,33 +183,6 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
     let mut measured = measure(plan, &mut stage)?;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
-}
-
-/// Superblocks in the memories; what they say.
-fn format(config: &Config, memories: &mut Memories) -> Result<Vec<NodeGeometry>, Failure> {
-    let nodes = config.host_bytes.len() as u16;
-    let mut geometry = Vec::new();
-    for node in 0..nodes {
-        let words = config.device_bytes / 8;
-        let pool = PoolPlan {
-            pool_id: *b"simulated pool\0\0",
-            pool_incarnation: 1,
-            node: NodeId(node),
-            nodes,
-            region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: CHUNK_BYTES,
-            lock_count: if words == 0 { LOCKS } else { words.min(LOCKS) },
-            device_bytes: config.device_bytes.into(),
-            redo_row_bytes: 0,
-        };
-        let block = pool.format().map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
-        let bytes = block.as_bytes();
-        if let Some(memory_node) = memories.get_mut(NodeId(node)) {
-            memory_node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
-        }
-        geometry.push(Superblock::decode(bytes).map_err(Failure::run)?.geometry);
-    }
-    Ok(geometry)
 }
 
 /// Stands for an index that is not made yet.
