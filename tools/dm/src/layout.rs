@@ -227,7 +227,7 @@ pub fn parse_samples(text: &str) -> Result<Vec<Sample>, String> {
 pub fn check(directory: &Path) -> Vec<Mismatch> {
     let mut found: Vec<Mismatch> =
         STRUCTURES.iter().filter_map(|structure| check_one(directory, structure).err()).collect();
-    match strays(directory) {
+    match unknown_files(directory) {
         Ok(files) => found.extend(files.into_iter().map(|file| Mismatch::Stray { file })),
         Err(error) => found.push(Mismatch::Unreadable { file: directory.to_owned(), error: error.to_string() }),
     }
@@ -305,7 +305,7 @@ fn path(directory: &Path, structure: &Structure) -> PathBuf {
     directory.join(structure.name).with_extension("txt")
 }
 
-fn strays(directory: &Path) -> io::Result<Vec<PathBuf>> {
+fn unknown_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(directory)? {
         let file = entry?.path();

@@ -105,7 +105,7 @@ const PATIENCE_STEPS: u64 = 400;
 /// Steps for which a death waits for a replay: a waiter notices only after a lease that the holder of a lock is dead.
 const REPLAY_STEPS: u64 = 10_000;
 
-/// Pictures that are kept.
+/// Sets of images that are kept.
 const KEPT_IMAGES_MAX: usize = 8;
 
 /// Settlings of one lane that queue-pair errors may interrupt.

@@ -3,7 +3,7 @@
 use super::accounting::Account;
 use super::faults::{FaultKind, InjectedFaults};
 use super::tolerance::Failed;
-use crate::check::{self, Hardness, Violation};
+use crate::check::{self, SearchLimit, Violation};
 use dm_core::marks::Mark;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +97,7 @@ pub struct History {
     /// What is wrong. The violation of the promises comes first, if there is one.
     pub findings: Vec<Finding>,
     /// Why the checker could not judge it.
-    pub too_hard: Option<Hardness>,
+    pub too_hard: Option<SearchLimit>,
     /// Tolerable failures, by cause.
     pub failed: Vec<String>,
     /// Operations that overlap with another one on their key.
@@ -139,7 +139,7 @@ pub struct Report {
     /// Steps of all drivers.
     pub steps: u64,
     /// Histories that the checker could not judge, with the last reason.
-    pub too_hard: (u64, Option<Hardness>),
+    pub too_hard: (u64, Option<SearchLimit>),
     /// Operations that failed in a tolerable way, by cause.
     pub failed: BTreeMap<String, u64>,
     /// Coverage marks, by [`Mark`].

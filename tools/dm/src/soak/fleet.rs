@@ -254,9 +254,9 @@ impl Fleet {
         Ok(())
     }
 
-    // ---- what befalls them -----------------------------------------------------------------------------------
+    // ---- faults ------------------------------------------------------------------------------------------------
 
-    /// Lets things happen for `time`.
+    /// Kills, stops and repairs writers for `time`.
     pub(super) fn run(&mut self, time: Duration) -> Result<(), Failure> {
         let end = Instant::now() + time;
         let mut next = Instant::now() + self.plan.lease;
@@ -444,7 +444,7 @@ impl Fleet {
     fn repaired(&mut self, repair: Repair) -> Result<bool, Failure> {
         let output = repair.child.wait_with_output().map_err(Failure::run)?;
         let Ok(repaired) = serde_json::from_slice::<Repaired>(&output.stdout) else {
-            tell_why(&String::from_utf8_lossy(&output.stderr));
+            report_failed_repair(&String::from_utf8_lossy(&output.stderr));
             return Ok(false);
         };
         self.events.repair_rows_fenced += u64::from(repaired.rows_fenced);
@@ -553,7 +553,7 @@ fn is_stopped_soon(child: &Child) -> bool {
     false
 }
 
-fn tell_why(text: &str) {
+fn report_failed_repair(text: &str) {
     let text = text.trim();
     if !text.is_empty() {
         eprintln!("a repair ended: {text}");

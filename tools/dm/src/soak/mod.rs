@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | this one | the command line, and the report |
-//! | [`fleet`] | memory nodes, writers, and what befalls them |
+//! | [`fleet`] | memory nodes, writers, and the faults that they suffer |
 //! | [`writer`] | a compute process: writes keys of its own, reads all, checks what it sees |
 //! | [`ledger`] | what was asked for and what was acknowledged, kept where a kill does not reach it |
 //! | [`verdict`] | the end: every acknowledged write, the structure, the locks, the rows |

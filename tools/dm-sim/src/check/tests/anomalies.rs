@@ -1,7 +1,7 @@
 //! Each anomaly once, beside a good history that looks much like it.
 
 use super::*;
-use crate::check::{Hardness, PointViolation};
+use crate::check::{PointViolation, SearchLimit};
 use dm_core::operation::Effect;
 
 const UNKNOWN: Answer = Answer::Failed(Effect::Unknown);
@@ -294,7 +294,7 @@ fn what_cannot_be_judged_is_said_to_be_too_hard() {
     let history = history.op(200, (1, 2), 5, GET, Answer::Absent);
     let history = history.history();
     let mut checker = Checker::default();
-    assert_eq!(checker.check(&history), Verdict::TooHard { key: 5, why: Hardness::Pending(128) });
+    assert_eq!(checker.check(&history), Verdict::TooHard { key: 5, why: SearchLimit::Pending(128) });
     // Twenty overlapping writers and a read that none explains: every order has to be tried.
     let mut history = HistoryBuilder::holding(&[(5, 0)]);
     for lane in 0..20 {
@@ -302,7 +302,7 @@ fn what_cannot_be_judged_is_said_to_be_too_hard() {
     }
     let history = history.op(30, (101, 102), 5, GET, Answer::Absent).history();
     let mut checker = Checker::new(1000);
-    assert_eq!(checker.check(&history), Verdict::TooHard { key: 5, why: Hardness::Steps(1000) });
+    assert_eq!(checker.check(&history), Verdict::TooHard { key: 5, why: SearchLimit::Steps(1000) });
     assert_eq!(checker.statistics().too_hard, 1);
 }
 
