@@ -75,7 +75,7 @@ impl Pool {
             keeper: None,
             pinned: AtomicBool::new(false),
             opened: AtomicBool::new(false),
-            owes: AtomicBool::new(false),
+            has_unsettled_lane: AtomicBool::new(false),
         };
         // From here on a failure makes this process leave the pool again.
         let epochs = (Arc::clone(&node.epochs), Arc::clone(&node.pins));
@@ -132,14 +132,14 @@ pub struct ComputeNode {
     /// An index was opened with recovery.
     opened: AtomicBool,
     /// A lock word may still name this row after the node has left.
-    owes: AtomicBool,
+    has_unsettled_lane: AtomicBool,
 }
 
 impl ComputeNode {
     /// Notes that a lane could not be settled, so that a lock word may still name this row. When the node leaves,
     /// others must sweep the row before any node can claim it.
-    pub fn owe(&self) {
-        self.owes.store(true, Ordering::Relaxed);
+    pub fn mark_unsettled(&self) {
+        self.has_unsettled_lane.store(true, Ordering::Relaxed);
     }
 
     /// How long the node may be unresponsive.
@@ -293,7 +293,7 @@ impl Drop for ComputeNode {
             keeper.stop();
         }
         // A fenced node does nothing more under this name, and leaves the rest to others.
-        let settled = !*self.owes.get_mut() && !self.lease.is_fenced();
+        let settled = !*self.has_unsettled_lane.get_mut() && !self.lease.is_fenced();
         if settled
             && *self.opened.get_mut()
             && let Err(error) = self.return_redo_chunks()

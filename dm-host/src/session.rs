@@ -45,7 +45,8 @@
 //! - [`Page`], [`Scan`]: ranges.
 //! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
 //! - [`byte_string`]: strings of any length up to a bound as keys.
-//! - `queue`, `supervisor`, `watch`: the internals.
+//! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `queue`, `supervisor`,
+//!   `watch`: the internals.
 //!
 //! # What is Send, what is Sync
 //!
@@ -67,11 +68,12 @@
 //!
 //! # Being fenced
 //!
-//! A session renews its lease all the time ([`Membership::terms`]). If it could not, because the process was stopped or
-//! starved for too long, others *fence* it: every call fails with [`dm_core::operation::Cause::Fenced`] and has changed
-//! nothing, unless the error says so. Close the session and open another one, which joins as a new compute node. (On
-//! shared memory the daemons end the process as well, before others go on; see `crate::memory_node`.) Compute nodes
-//! that want the session's locks recover them; every acknowledged change is in the index.
+//! A session renews its lease all the time ([`Membership::terms`](crate::compute_node::Membership::terms)). If it could
+//! not, because the process was stopped or starved for too long, others *fence* it: every call fails with
+//! [`dm_core::operation::Cause::Fenced`] and has changed nothing, unless the error says so. Close the session and open
+//! another one, which joins as a new compute node. (On shared memory the daemons end the process as well, before others
+//! go on; see `crate::memory_node`.) Compute nodes that want the session's locks recover them; every acknowledged
+//! change is in the index.
 //!
 //! # The end
 //!
@@ -86,6 +88,9 @@ mod call;
 mod calls;
 mod deadline;
 mod error;
+mod operations;
+mod options;
+mod outcome;
 mod page;
 mod queue;
 mod statistics;
@@ -95,23 +100,21 @@ mod watch;
 pub use call::Call;
 pub use calls::Calls;
 pub use error::{OpenError, SessionError};
+pub use options::SessionOptions;
+pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
 
-use crate::assembly::Spending;
-use crate::compute_node::Membership;
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
 use crate::pool::{Pool, PoolError};
-use call::{Arguments, High};
 use dm_core::index::catalog::CatalogError;
-use dm_core::operation::{Census, Operation, OperationKind, Outcome};
+use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::row::Member;
 use queue::Queue;
 use static_assertions::assert_impl_all;
 use std::net::SocketAddr;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -123,124 +126,6 @@ assert_impl_all!(Call<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Futur
 assert_impl_all!(Calls<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
 assert_impl_all!(Scan<'static>: Send);
 assert_impl_all!(SessionError: Send, Sync, Copy);
-
-/// More threads than any machine of today runs at once.
-const WORKERS_MAX: usize = 1024;
-/// Most lanes of one worker: each has scratch of its own.
-const LANES_PER_WORKER_MAX: usize = 1024;
-/// Most slots of one queue: each has room for two keys and two values.
-const QUEUE_SLOTS_MAX: usize = 1 << 16;
-
-/// How a session works.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// Worker threads, 1..=1024.
-    pub workers: usize,
-    /// Operations each worker has in flight, 1..=1024.
-    pub lanes_per_worker: usize,
-    /// Operations that may be queued for each worker, including running ones and results not yet fetched: 1..=65,536.
-    pub queue_slots: usize,
-    /// How long a waiting thread, or an idle worker, spins before it sleeps. Spinning costs processor time and saves a
-    /// wake-up, which takes several microseconds. Zero where processors are scarce.
-    pub spin: Duration,
-    /// What the session spends on the index, and how it runs it. The session sets the number of lanes.
-    pub spending: Spending,
-    /// How the session takes part in the pool: its lease, and whether others can recover its locks when it dies.
-    pub membership: Membership,
-    /// Where the session serves its statistics for Prometheus while it is open; port 0: any free port. `None`: nowhere.
-    pub metrics: Option<SocketAddr>,
-}
-
-impl Default for SessionOptions {
-    fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            workers: 1,
-            lanes_per_worker: 8,
-            queue_slots: 256,
-            // About what it costs to sleep and be woken. On one processor no other thread can make progress while this
-            // one spins.
-            spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
-            spending: Spending::default(),
-            membership: Membership::default(),
-            metrics: None,
-        }
-    }
-}
-
-impl SessionOptions {
-    fn check(&self) -> Result<(), OpenError> {
-        for (option, given, max) in [
-            ("workers", self.workers, WORKERS_MAX),
-            ("lanes per worker", self.lanes_per_worker, LANES_PER_WORKER_MAX),
-            ("queue slots", self.queue_slots, QUEUE_SLOTS_MAX),
-            ("lanes of all workers", self.workers.saturating_mul(self.lanes_per_worker), usize::from(u16::MAX) - 2),
-        ] {
-            if !(1..=max).contains(&given) {
-                return Err(OpenError::Option { option, given, min: 1, max });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The outcome of an insert.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Insert {
-    /// The key was absent, and the record was added.
-    Inserted,
-    /// The key is there, with this value.
-    Exists(Vec<u8>),
-}
-
-/// The outcome of an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Update {
-    /// The value was replaced.
-    Updated,
-    /// The key is absent.
-    Absent,
-}
-
-/// The outcome of an upsert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upsert {
-    /// The key was absent, and the record was added.
-    Inserted,
-    /// The value was replaced.
-    Replaced,
-}
-
-/// The outcome of a delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delete {
-    /// The key was removed.
-    Deleted,
-    /// The key was absent.
-    Absent,
-}
-
-/// The outcome of a conditional update.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UpdateIf {
-    /// The value was the expected one, and was replaced.
-    Updated,
-    /// The value is a different one: this.
-    Mismatch(Vec<u8>),
-    /// The key is absent.
-    Absent,
-}
-
-/// The outcome of a conditional delete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeleteIf {
-    /// The value was the expected one, and the record was removed.
-    Deleted,
-    /// The value is a different one: this.
-    Mismatch(Vec<u8>),
-    /// The key is absent.
-    Absent,
-}
 
 /// What the clones of a session and its threads share.
 #[derive(Debug)]
@@ -505,184 +390,5 @@ impl Session {
     /// that is done, whichever clone began it; inside a waker, at once.
     pub fn close(&self) {
         self.handle.close();
-    }
-
-    // ---- calls -----------------------------------------------------------------------------------------------
-
-    fn point<'a>(&self, kind: OperationKind, key: &'a [u8]) -> Result<Arguments<'a>, SessionError> {
-        self.check_key(key)?;
-        Ok(Arguments {
-            operation: Operation::point(kind),
-            key: Some(key),
-            key_high: High::None,
-            value: &[],
-            expected: &[],
-            room: None,
-            page_bytes: 0,
-        })
-    }
-
-    fn write<'a>(&self, kind: OperationKind, key: &'a [u8], value: &'a [u8]) -> Result<Arguments<'a>, SessionError> {
-        let arguments = self.point(kind, key)?;
-        self.check_value(value)?;
-        Ok(Arguments { value, ..arguments })
-    }
-
-    fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
-        let (given, expected) = (key.len(), self.shared().key_bytes);
-        if self.shared().have_lengths {
-            return if given <= expected { Ok(()) } else { Err(SessionError::KeyTooLong { given, most: expected }) };
-        }
-        if given == expected { Ok(()) } else { Err(SessionError::KeyBytes { given, expected }) }
-    }
-
-    fn check_value(&self, value: &[u8]) -> Result<(), SessionError> {
-        let (given, expected) = (value.len(), self.shared().value_bytes);
-        if self.shared().have_lengths {
-            return if given <= expected { Ok(()) } else { Err(SessionError::ValueTooLong { given, most: expected }) };
-        }
-        if given == expected { Ok(()) } else { Err(SessionError::ValueBytes { given, expected }) }
-    }
-
-    /// The value of `key`.
-    pub fn get<'a>(&'a self, key: &'a [u8]) -> Call<'a, Option<Vec<u8>>> {
-        Call::new(self, self.point(OperationKind::Get, key), |outcome, body, _| {
-            (outcome == Outcome::Found).then(|| body.value.to_vec())
-        })
-    }
-
-    /// Copies the value of `key` into `value`, which has [`Session::value_bytes`]. `false`: the key is absent, and
-    /// `value` is as it was. Only where all values have the same length.
-    pub fn get_into<'a>(&'a self, key: &'a [u8], value: &'a mut [u8]) -> Call<'a, bool> {
-        let arguments = self.point(OperationKind::Get, key).and_then(|arguments| {
-            if self.shared().have_lengths {
-                return Err(SessionError::AnyLength);
-            }
-            self.check_value(value)?;
-            Ok(Arguments { room: Some(value), ..arguments })
-        });
-        Call::new(self, arguments, |outcome, body, room| {
-            let found = outcome == Outcome::Found;
-            if found && let Some(room) = room {
-                room.copy_from_slice(&body.value);
-            }
-            found
-        })
-    }
-
-    /// Adds a record if its key is absent.
-    pub fn insert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Insert> {
-        Call::new(self, self.write(OperationKind::Insert, key, value), |outcome, body, _| match outcome {
-            Outcome::Exists => Insert::Exists(body.value.to_vec()),
-            _ => Insert::Inserted,
-        })
-    }
-
-    /// Replaces the value of a key that exists.
-    pub fn update<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Update> {
-        Call::new(self, self.write(OperationKind::Update, key, value), |outcome, _, _| match outcome {
-            Outcome::Absent => Update::Absent,
-            _ => Update::Updated,
-        })
-    }
-
-    /// Adds a record, or replaces its value.
-    pub fn upsert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Upsert> {
-        Call::new(self, self.write(OperationKind::Upsert, key, value), |outcome, _, _| match outcome {
-            Outcome::Replaced => Upsert::Replaced,
-            _ => Upsert::Inserted,
-        })
-    }
-
-    /// Replaces the value of a key if the value is `expected`.
-    pub fn update_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8], value: &'a [u8]) -> Call<'a, UpdateIf> {
-        let arguments = self.write(OperationKind::UpdateIf, key, value).and_then(|arguments| {
-            self.check_value(expected)?;
-            Ok(Arguments { expected, ..arguments })
-        });
-        Call::new(self, arguments, |outcome, body, _| match outcome {
-            Outcome::Absent => UpdateIf::Absent,
-            Outcome::Mismatch => UpdateIf::Mismatch(body.value.to_vec()),
-            _ => UpdateIf::Updated,
-        })
-    }
-
-    /// Removes a key.
-    pub fn delete<'a>(&'a self, key: &'a [u8]) -> Call<'a, Delete> {
-        Call::new(self, self.point(OperationKind::Delete, key), |outcome, _, _| match outcome {
-            Outcome::Absent => Delete::Absent,
-            _ => Delete::Deleted,
-        })
-    }
-
-    /// Removes a key if its value is `expected`.
-    pub fn delete_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8]) -> Call<'a, DeleteIf> {
-        let arguments = self.point(OperationKind::DeleteIf, key).and_then(|arguments| {
-            self.check_value(expected)?;
-            Ok(Arguments { expected, ..arguments })
-        });
-        Call::new(self, arguments, |outcome, body, _| match outcome {
-            Outcome::Absent => DeleteIf::Absent,
-            Outcome::Mismatch => DeleteIf::Mismatch(body.value.to_vec()),
-            _ => DeleteIf::Deleted,
-        })
-    }
-
-    /// The values of many keys.
-    pub fn multi_get<'a, K: AsRef<[u8]>>(&'a self, keys: &'a [K]) -> Calls<'a, Option<Vec<u8>>> {
-        Calls::new(keys.iter().map(|key| self.get(key.as_ref())))
-    }
-
-    /// Upserts many records. If several have the same key, any of them may be the last.
-    pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Upsert> {
-        Calls::new(records.iter().map(|(key, value)| self.upsert(key.as_ref(), value.as_ref())))
-    }
-
-    /// The first `records` records between `low` and `high`, at most [`Session::page_records`]; fewer where they have
-    /// any length and the page has no room for more. They are ascending, each key at most once, and each record was
-    /// current at some instant of the call. No record is left out that was there throughout the call. The page is not a
-    /// snapshot. [`Page::cursor`] is the `low` of the next page.
-    pub fn page<'a>(&'a self, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>, records: usize) -> Call<'a, Page> {
-        Call::new(self, self.range(low, high, records), |outcome, body, _| {
-            let (bytes, more) = (std::mem::take(&mut body.page), matches!(outcome, Outcome::Page { more: true, .. }));
-            if body.has_lengths() {
-                return Page::of_lengths(bytes, more);
-            }
-            Page::of_sizes(bytes, body.key.len(), body.value.len(), more)
-        })
-    }
-
-    fn range<'a>(
-        &self,
-        low: Bound<&'a [u8]>,
-        high: Bound<&'a [u8]>,
-        records: usize,
-    ) -> Result<Arguments<'a>, SessionError> {
-        let max = self.shared().page_records;
-        if !(1..=max).contains(&records) {
-            return Err(SessionError::PageRecords { given: records, max });
-        }
-        let mut operation = Operation::scan(records as u32);
-        operation.after = matches!(low, Bound::Excluded(_));
-        operation.bounded = !matches!(high, Bound::Unbounded);
-        let key = match low {
-            Bound::Included(key) | Bound::Excluded(key) => self.check_key(key).map(|()| Some(key))?,
-            Bound::Unbounded => None,
-        };
-        let key_high = match high {
-            Bound::Included(key) => self.check_key(key).map(|()| High::Included(key))?,
-            Bound::Excluded(key) => self.check_key(key).map(|()| High::Excluded(key))?,
-            Bound::Unbounded => High::None,
-        };
-        // If records have lengths, a page holds as many as its bytes allow. The room grows with the records asked for.
-        let record_bytes = self.shared().key_bytes + self.shared().value_bytes;
-        let page_bytes = if self.shared().have_lengths { 0 } else { records * record_bytes };
-        Ok(Arguments { operation, key, key_high, value: &[], expected: &[], room: None, page_bytes })
-    }
-
-    /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page. What
-    /// [`Session::page`] promises holds for the whole iteration.
-    pub fn scan(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Scan<'_> {
-        Scan::new(self, low, high)
     }
 }

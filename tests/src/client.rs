@@ -1,9 +1,9 @@
 //! Lanes that a test drives by hand: to the end of each operation, or only to a certain step.
 
-use crate::bed::{Bed, Fixture, Setup};
 use crate::fabric::{AnyFabric, locks_taken};
 use crate::oracle::{Answer, key, stamp, value};
 use crate::subject::{AnyIndex, Opened, Running, Subject};
+use crate::test_bed::{Fixture, Setup, TestBed};
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
@@ -34,21 +34,21 @@ pub struct Client<'b, 'm> {
     pub locks_held: &'b dyn Fn() -> usize,
 }
 
-/// Makes a bed, opens the index there on one compute node, and runs `test`.
+/// Makes a test bed, opens the index there on one compute node, and runs `test`.
 pub fn alone(subject: &dyn Subject, fixture: &dyn Fixture, setup: &Setup, mut test: impl FnMut(&mut Client<'_, '_>)) {
-    let mut bed = fixture.bed(subject, setup);
-    on_bed(subject, &mut bed, setup, 0, &mut test);
+    let mut test_bed = fixture.test_bed(subject, setup);
+    on_test_bed(subject, &mut test_bed, setup, 0, &mut test);
 }
 
-/// Opens the index on a bed, as compute node `number`.
-pub fn on_bed(
+/// Opens the index on a test bed, as compute node `number`.
+pub fn on_test_bed(
     subject: &dyn Subject,
-    bed: &mut Bed,
+    test_bed: &mut TestBed,
     setup: &Setup,
     number: u16,
     test: &mut dyn FnMut(&mut Client<'_, '_>),
 ) {
-    let Bed { geometry, fabric } = bed;
+    let TestBed { geometry, fabric } = test_bed;
     let mut place = crate::pool::place(geometry, number, Fabric::capabilities(fabric), Fabric::guarantees(fabric));
     let lease = Lease::new(LeaseConfig::HARDWARE);
     let progress_counters: Vec<_> = (0..setup.spending.lanes).map(|_| ProgressCounter::default()).collect();
@@ -125,7 +125,7 @@ impl<'m> Client<'_, 'm> {
     /// Runs a point operation, which must succeed. Returns the outcome, and the stamp of the value if there is one.
     pub fn ask(&mut self, kind: OperationKind, n: u64, new: u32, expected: u32) -> (Outcome, Option<u32>) {
         let outcome = self.run(kind, n, new, expected).result.unwrap_or_else(|error| panic!("{kind:?} {n}: {error}"));
-        assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended owes nothing");
+        assert!(!self.lanes[0].in_doubt(), "{kind:?} {n}: an operation that ended left no lock record");
         let comes_with_value = matches!(outcome, Outcome::Found | Outcome::Exists | Outcome::Mismatch);
         let output = comes_with_value.then(|| {
             self.output(0, n).unwrap_or_else(|| panic!("{kind:?} {n}: {outcome:?} with a value nobody wrote"))
@@ -159,7 +159,7 @@ impl<'m> Client<'_, 'm> {
         let future = self.index.execute(&self.lanes[0], operation);
         let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
         let Ok(Outcome::Page { records, more }) = run.result else { panic!("a scan gave {:?}", run.result) };
-        assert!(!self.lanes[0].in_doubt(), "a scan that ended owes nothing");
+        assert!(!self.lanes[0].in_doubt(), "a scan that ended left no lock record");
         let records = self.lanes[0].port().with(|scratch| {
             let record = |position| {
                 let (key, value) = scratch[plan.record(position)].split_at(plan.key_bytes);
@@ -205,7 +205,7 @@ impl<'m> Client<'_, 'm> {
     /// Asserts that no lane is in doubt, and that no lock is held, local or remote.
     pub fn assert_quiet(&mut self, when: &str) {
         for lane in self.lanes {
-            assert!(!lane.in_doubt(), "{when}: lane {} owes {:?}", lane.id().0, lane.lock_records());
+            assert!(!lane.in_doubt(), "{when}: lane {} has lock records {:?}", lane.id().0, lane.lock_records());
         }
         assert_eq!((self.locks_held)(), 0, "{when}: a local lock entry is taken");
         assert_eq!(locks_taken(self.fabric, self.geometry), [], "{when}: a lock word is held");
@@ -247,7 +247,7 @@ impl<'m> Client<'_, 'm> {
 
 /// Where a lane that is driven step by step stands.
 #[derive(Debug, PartialEq)]
-pub enum Stand<T> {
+pub enum Progress<T> {
     /// It submitted requests; [`Steps::post`] executes them.
     Submitted,
     /// It waits to be woken.
@@ -272,18 +272,18 @@ impl<'s, 'm, T> Steps<'s, 'm, T> {
     }
 
     /// Polls once.
-    pub fn poll(&mut self) -> Stand<Result<T, OpError>> {
+    pub fn poll(&mut self) -> Progress<Result<T, OpError>> {
         let future = self.future.as_mut().expect("a future that was neither finished nor dropped");
         match poll_once(self.lane.port(), future.as_mut()) {
             Step::Requests => {
                 self.collect_wakes();
                 let parks = self.lane.port().requests().iter().any(|request| request.verb == Verb::Park);
-                if parks { Stand::Parked } else { Stand::Submitted }
+                if parks { Progress::Parked } else { Progress::Submitted }
             }
             Step::Waiting => panic!("lane {} waits for something that is not a submit", self.lane.id().0),
             Step::Done(result) => {
                 self.future = None;
-                Stand::Done(result)
+                Progress::Done(result)
             }
         }
     }
@@ -310,14 +310,14 @@ impl<'s, 'm, T> Steps<'s, 'm, T> {
     }
 
     /// Drives it until it parks or is done.
-    pub fn go(&mut self, fabric: &mut AnyFabric) -> Stand<Result<T, OpError>> {
+    pub fn go(&mut self, fabric: &mut AnyFabric) -> Progress<Result<T, OpError>> {
         for _ in 0..SUBMITS_MAX {
             match self.poll() {
-                Stand::Submitted => self.post(fabric),
-                Stand::Parked => return Stand::Parked,
-                Stand::Done(result) => {
+                Progress::Submitted => self.post(fabric),
+                Progress::Parked => return Progress::Parked,
+                Progress::Done(result) => {
                     self.post(fabric);
-                    return Stand::Done(result);
+                    return Progress::Done(result);
                 }
             }
         }
@@ -325,11 +325,11 @@ impl<'s, 'm, T> Steps<'s, 'm, T> {
     }
 
     /// Drives it to a submit that has a `wanted` request, and does not post that submit. It may park or end before.
-    pub fn up_to(&mut self, fabric: &mut AnyFabric, wanted: impl Fn(&Request) -> bool) -> Stand<Result<T, OpError>> {
+    pub fn up_to(&mut self, fabric: &mut AnyFabric, wanted: impl Fn(&Request) -> bool) -> Progress<Result<T, OpError>> {
         for _ in 0..SUBMITS_MAX {
-            let stand = self.poll();
-            if !matches!(stand, Stand::Submitted) || self.lane.port().requests().iter().any(&wanted) {
-                return stand;
+            let progress = self.poll();
+            if !matches!(progress, Progress::Submitted) || self.lane.port().requests().iter().any(&wanted) {
+                return progress;
             }
             self.post(fabric);
         }

@@ -3,8 +3,8 @@
 //! In order of reading:
 //!
 //! - [`subject`]: what is tested. A new index is one [`subject::Subject`].
-//! - [`bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test wants
-//!   it to.
+//! - [`test_bed`]: what it is tested on: a formatted pool on some fabric. [`fabric`]: a fabric that fails where a test
+//!   wants it to.
 //! - [`oracle`]: keys, self-checking values, and the expected answer of every operation.
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.
@@ -13,7 +13,6 @@
 //!
 //! [`conformance!`] makes tests of all that: one line per index.
 
-pub mod bed;
 pub mod client;
 pub mod counts;
 pub mod fabric;
@@ -22,6 +21,7 @@ pub mod oracle;
 pub mod pool;
 pub mod subject;
 pub mod suite;
+pub mod test_bed;
 #[cfg(feature = "rdma-device")]
 pub mod verbs;
 
@@ -32,9 +32,8 @@ pub mod verbs;
 macro_rules! conformance {
     ($name:ident, $subject:expr $(, $bulk:ident)?) => {
         mod $name {
-            $crate::conformance_alone!(direct, $subject, $crate::bed::Direct $(, $bulk)?);
-            $crate::conformance_alone!(shm, $subject, $crate::bed::Shm $(, $bulk)?);
-            $crate::conformance_together!(simulated, $subject);
+            $crate::conformance_alone!(direct, $subject, $crate::test_bed::Direct $(, $bulk)?);
+            $crate::conformance_alone!(shm, $subject, $crate::test_bed::Shm $(, $bulk)?);
         }
     };
 }
@@ -81,31 +80,6 @@ macro_rules! bulk_tests {
     ($subject:expr, $fixture:expr, not_bulk_loaded) => {
         $crate::tests! { $subject, $fixture;
             refuses_every_bulk_load: suite::bulk::refuses_every_bulk_load;
-        }
-    };
-}
-
-/// Tests of many lanes of several compute nodes under adversity.
-#[macro_export]
-macro_rules! conformance_together {
-    ($name:ident, $subject:expr) => {
-        mod $name {
-            use $crate::suite;
-
-            #[test]
-            fn lanes_agree_under_adversity() {
-                suite::crowd::lanes_agree_under_adversity(&$subject);
-            }
-
-            #[test]
-            fn lanes_agree_while_others_are_dropped() {
-                suite::crowd::lanes_agree_while_others_are_dropped(&$subject);
-            }
-
-            #[test]
-            fn a_memory_node_dies_among_many_lanes() {
-                suite::crowd::a_memory_node_dies_among_many_lanes(&$subject);
-            }
         }
     };
 }

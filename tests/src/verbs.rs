@@ -1,8 +1,8 @@
 //! Beds on an RDMA device: memory nodes that are threads of this process, reached by queue pairs.
 
-use crate::bed::{Bed, Fixture, Setup, format};
 use crate::fabric::AnyFabric;
 use crate::subject::Subject;
+use crate::test_bed::{Fixture, Setup, TestBed, format};
 use clap::Parser as _;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
@@ -27,14 +27,14 @@ const CLEAR_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Verbs;
 
-/// Memory nodes and one worker's access to them, kept from bed to bed: only what was written is cleared.
+/// Memory nodes and one worker's access to them, kept from test bed to test bed: only what was written is cleared.
 struct Cluster {
     fabric: VerbsFabric,
     /// By memory node: the end of what was written.
     written: Vec<u64>,
 }
 
-/// Clusters that no bed uses, by number of memory nodes.
+/// Clusters that no test bed uses, by number of memory nodes.
 static IDLE: Mutex<Option<HashMap<usize, Vec<Cluster>>>> = Mutex::new(None);
 
 impl Cluster {
@@ -176,7 +176,7 @@ impl Fixture for Verbs {
         "verbs"
     }
 
-    fn bed(&self, subject: &dyn Subject, setup: &Setup) -> Bed {
+    fn test_bed(&self, subject: &dyn Subject, setup: &Setup) -> TestBed {
         let cluster = Cluster::of(setup.nodes);
         // Locks go where the device has room for them.
         let device = Fabric::capabilities(&cluster.fabric).device_bytes > 0 && setup.device;

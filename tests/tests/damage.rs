@@ -10,13 +10,13 @@ use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::verbs::{NodeId, Space};
 use dm_core::{chime, sherman};
-use dm_tests::bed::{Direct, Setup};
 use dm_tests::client::{Client, alone};
 use dm_tests::fabric::{AnyFabric, peek, poke};
 use dm_tests::subject::chime::ChimeSubject;
 use dm_tests::subject::sherman::ShermanSubject;
 use dm_tests::subject::smart::SmartSubject;
 use dm_tests::subject::{Shape, Subject};
+use dm_tests::test_bed::{Direct, Setup};
 
 fn root_at(geometry: &[NodeGeometry]) -> u64 {
     root_offset(&geometry[0], IndexNumber::new(0).expect("the first entry"))

@@ -5,13 +5,13 @@ use dm_core::lane::Stage;
 use dm_core::marks::Mark;
 use dm_core::operation::{Effect, Operation, OperationKind, Outcome};
 use dm_core::verbs::{Label, Request, Space, Status, Verb};
-use dm_tests::bed::{Direct, Setup, Slow};
-use dm_tests::client::{Stand, Steps, alone};
+use dm_tests::client::{Progress, Steps, alone};
 use dm_tests::fabric::{Failure, locks_taken, poke};
 use dm_tests::subject::chime::ChimeSubject;
 use dm_tests::subject::sherman::ShermanSubject;
 use dm_tests::subject::smart::SmartSubject;
 use dm_tests::subject::{Shape, Subject};
+use dm_tests::test_bed::{Direct, Setup, Slow};
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
@@ -61,14 +61,14 @@ fn a_settling_that_was_dropped_forgets_no_hand_over() {
             Steps::new(&lanes[lane], index.execute(&lanes[lane], Operation::point(OperationKind::Update)))
         };
         let (mut first, mut second) = (update(0), update(1));
-        assert_eq!(first.poll(), Stand::Submitted);
-        assert_eq!(second.poll(), Stand::Parked);
+        assert_eq!(first.poll(), Progress::Submitted);
+        assert_eq!(second.poll(), Progress::Parked);
         first.post(fabric);
-        assert!(matches!(first.go(fabric), Stand::Done(Ok(Outcome::Updated))));
+        assert!(matches!(first.go(fabric), Progress::Done(Ok(Outcome::Updated))));
         assert_eq!(first.woken, [lanes[1].id()], "the lock was handed over");
         second.abandon(fabric);
         let mut settling = Steps::new(&lanes[1], index.settle(&lanes[1]));
-        assert_eq!(settling.poll(), Stand::Submitted);
+        assert_eq!(settling.poll(), Progress::Submitted);
         // Its unlock is never sent.
         lanes[1].port().reset();
         settling.abandon(fabric);
@@ -89,7 +89,7 @@ fn a_lane_in_doubt_refuses_operations() {
         client.arguments(0, 1, 7, 0);
         let (index, lanes) = (client.index, client.lanes);
         let mut update = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Update)));
-        assert_eq!(update.poll(), Stand::Submitted);
+        assert_eq!(update.poll(), Progress::Submitted);
         update.post(client.fabric);
         update.abandon(client.fabric);
         let refused = client.run(OperationKind::Update, 1, 8, 0).result.expect_err("the lane holds a lock");
@@ -116,7 +116,7 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
             let mut update = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Update)));
             let failed = loop {
                 match update.poll() {
-                    Stand::Submitted => {
+                    Progress::Submitted => {
                         if asks(Label::Unlock) {
                             fabric.failure =
                                 Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
@@ -126,20 +126,22 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
                     stand => break stand,
                 }
             };
-            let Stand::Done(Err(error)) = failed else { panic!("{}: the update ended as {failed:?}", subject.name()) };
+            let Progress::Done(Err(error)) = failed else {
+                panic!("{}: the update ended as {failed:?}", subject.name())
+            };
             assert_eq!(error.effect, Effect::Unknown, "{}: {error}", subject.name());
             let mut settling = Steps::new(&lanes[0], index.settle(&lanes[0]));
             for _ in 0..3 {
-                assert_eq!(settling.poll(), Stand::Submitted);
+                assert_eq!(settling.poll(), Progress::Submitted);
                 assert!(asks(Label::Closed) && port.requests().len() == 1, "{}", subject.name());
                 fabric.failure = Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
                 settling.post(fabric);
-                assert_eq!(settling.poll(), Stand::Submitted);
+                assert_eq!(settling.poll(), Progress::Submitted);
                 assert!(asks(Label::Wait), "{}: it pauses and asks again", subject.name());
                 settling.post(fabric);
             }
             fabric.failure = None;
-            assert_eq!(settling.go(fabric), Stand::Done(Ok(())));
+            assert_eq!(settling.go(fabric), Progress::Done(Ok(())));
             client.assert_quiet("after settling");
             assert_eq!(client.get(1), Some(1));
         });
@@ -167,17 +169,17 @@ fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
                 client.arguments(lane, 1, stamp, 0);
             }
             let [mut first, mut second, mut third] = [0, 1, 2].map(update);
-            assert_eq!(first.up_to(client.fabric, |request| request.label == Label::Lock), Stand::Submitted);
+            assert_eq!(first.up_to(client.fabric, |request| request.label == Label::Lock), Progress::Submitted);
             for waiting in [&mut second, &mut third] {
-                assert_eq!(waiting.go(client.fabric), Stand::Parked);
+                assert_eq!(waiting.go(client.fabric), Progress::Parked);
             }
-            assert_eq!(first.go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            assert_eq!(first.go(client.fabric), Progress::Done(Ok(Outcome::Updated)));
             assert_eq!(first.woken, [lanes[1].id()], "{}", subject.name());
             second.post(client.fabric);
-            assert_eq!(second.go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            assert_eq!(second.go(client.fabric), Progress::Done(Ok(Outcome::Updated)));
             assert_eq!((lanes[1].marked(Mark::HAND_OVER), &*second.woken), (1, &[lanes[2].id()][..]));
             client.arguments(1, 39, 5, 0);
-            assert_eq!(update(1).go(client.fabric), Stand::Done(Ok(Outcome::Updated)));
+            assert_eq!(update(1).go(client.fabric), Progress::Done(Ok(Outcome::Updated)));
             third.abandon(client.fabric);
             client.settle(2).unwrap();
             client.assert_quiet("after settling");
@@ -195,10 +197,10 @@ fn a_word_with_redo_records_of_two_lanes_is_not_handed_on() {
 #[test]
 fn a_redo_record_of_a_parent_stays_while_its_lock_is_held() {
     for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
-        let stories = (0..PARENT_RECORDS).flat_map(|first| (1..=6).map(move |count| (first, count)));
-        let merges: Vec<_> = stories.filter(|story| merge_of_handed_over_parent(subject, *story, None)).collect();
-        let mut meets = merges.iter().flat_map(|story| (0..PARENT_RECORDS).map(move |n| (*story, n)));
-        let met = meets.any(|(story, n)| merge_of_handed_over_parent(subject, story, Some(n)));
+        let choices = (0..PARENT_RECORDS).flat_map(|first| (1..=6).map(move |count| (first, count)));
+        let merges: Vec<_> = choices.filter(|choice| merge_of_handed_over_parent(subject, *choice, None)).collect();
+        let mut meets = merges.iter().flat_map(|choice| (0..PARENT_RECORDS).map(move |n| (*choice, n)));
+        let met = meets.any(|(choice, n)| merge_of_handed_over_parent(subject, choice, Some(n)));
         assert!(met, "{}: {} merges, and no lane meets one", subject.name(), merges.len());
     }
 }
@@ -235,20 +237,20 @@ fn merge_of_handed_over_parent(subject: &dyn Subject, (first, count): (u64, u64)
             // Up to the READ of the parent under its lock.
             let holds = || lanes[0].lock_records().iter().any(|record| record.stage == Stage::Held);
             let locked = |request: &Request| request.label == Label::Parent && request.verb == Verb::Read && holds();
-            if insert.up_to(client.fabric, locked) != Stand::Submitted {
+            if insert.up_to(client.fabric, locked) != Progress::Submitted {
                 return;
             }
-            let parked = merge.go(client.fabric) == Stand::Parked;
+            let parked = merge.go(client.fabric) == Progress::Parked;
             insert.go(client.fabric);
             if !parked || insert.woken != [lanes[1].id()] {
                 return;
             }
             merge.post(client.fabric);
         }
-        let Stand::Submitted = merge.up_to(client.fabric, writes(Label::Parent)) else { return };
+        let Progress::Submitted = merge.up_to(client.fabric, writes(Label::Parent)) else { return };
         let node_of = |label: Label| lanes[1].port().requests().iter().find(|r| r.label == label).map(|r| r.node);
         let parent = node_of(Label::Parent);
-        let Stand::Submitted = merge.up_to(client.fabric, writes(Label::Node)) else { return };
+        let Progress::Submitted = merge.up_to(client.fabric, writes(Label::Node)) else { return };
         if node_of(Label::Node) != parent || node_of(Label::Sibling).is_some() || lanes[1].lock_records().len() < 3 {
             return;
         }
@@ -290,7 +292,7 @@ fn without_back_off_the_next_cas_follows_at_once() {
                     let update = index.execute(&lanes[lane], Operation::point(OperationKind::Update));
                     let mut update = Steps::new(&lanes[lane], update);
                     loop {
-                        assert_eq!(update.poll(), Stand::Submitted);
+                        assert_eq!(update.poll(), Progress::Submitted);
                         let locks = lanes[lane].port().requests().iter().any(|request| request.label == Label::Lock);
                         update.post(fabric);
                         if locks {
@@ -298,12 +300,12 @@ fn without_back_off_the_next_cas_follows_at_once() {
                         }
                     }
                 });
-                assert_eq!(loser.poll(), Stand::Submitted);
+                assert_eq!(loser.poll(), Progress::Submitted);
                 let next = lanes[1].port().requests()[0];
                 assert_eq!(next.verb == Verb::Pause, back_off, "{}: {next:?}", subject.name());
                 assert_eq!(next.label == Label::Lock, !back_off, "{}: {next:?}", subject.name());
                 for update in [&mut holder, &mut loser] {
-                    assert_eq!(update.go(fabric), Stand::Done(Ok(Outcome::Updated)));
+                    assert_eq!(update.go(fabric), Progress::Done(Ok(Outcome::Updated)));
                 }
                 client.assert_quiet("after both");
             });

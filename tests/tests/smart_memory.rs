@@ -15,12 +15,12 @@ use dm_core::verbs::{LaneId, NodeId, Space, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::Kind as _;
 use dm_sim::block_on;
-use dm_tests::bed::{Bed, Direct, Fixture, Setup};
 use dm_tests::client::alone;
 use dm_tests::fabric::{AnyFabric, poke};
 use dm_tests::pool::place;
 use dm_tests::subject::Shape;
 use dm_tests::subject::smart::SmartSubject;
+use dm_tests::test_bed::{Direct, Fixture, Setup, TestBed};
 use std::pin::pin;
 use zerocopy::IntoBytes;
 
@@ -105,7 +105,7 @@ impl Small<'_, '_, '_> {
             };
             if ns >= PAUSE_NS {
                 assert_eq!(port.requests().len(), 1, "it waits and does nothing else");
-                assert!(!lane.is_unsettled(), "it owes nothing");
+                assert!(!lane.is_unsettled(), "it has no lock record");
                 self.waited += 1;
                 if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
                     self.turn();
@@ -123,7 +123,7 @@ fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '
     let setup = Setup { chunk_nodes: 15, ..Setup::new(Shape::words(2, 2)) };
     let chunk_bytes = setup.chunk_bytes(&SmartSubject) as usize;
     let setup = Setup { region_bytes: (64 << 10) + chunks * chunk_bytes, ..setup };
-    let Bed { geometry, mut fabric } = Direct.bed(&SmartSubject, &setup);
+    let TestBed { geometry, mut fabric } = Direct.test_bed(&SmartSubject, &setup);
     let (epochs, pins) = (Epochs::new(), [Pin::default(), Pin::default()]);
     let at = place(&geometry, 0, Fabric::capabilities(&fabric), Fabric::guarantees(&fabric));
     let row = Row::of(at.member, &Joiner { token: u64::from(at.member.nonce), lanes: 2, host: "here" });

@@ -6,7 +6,7 @@
 //! lines and words whole.
 //!
 //! - [`litmus`]: probes whether vector moves tear.
-//! - `rpc`: calls to daemons. `mortal`: crash points for tests, which kill the process in the middle of a WRITE.
+//! - `rpc`: calls to daemons. `crash_point`: crash points for tests, which kill the process in the middle of a WRITE.
 //!
 //! # What is guaranteed, and why
 //!
@@ -49,14 +49,15 @@
 //! node's daemon completes the line that a dead process was writing (`lines`), before it says that the process is
 //! fenced.
 
+mod crash_point;
 pub mod litmus;
-mod mortal;
 mod rpc;
 
 use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
 use crate::region::lines::{self, AccessError, WriterSlot};
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
+use crash_point::CrashPoint;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
@@ -66,7 +67,6 @@ use dm_core::verbs::{
     Status, Verb,
 };
 use litmus::Litmus;
-use mortal::Mortal;
 pub use rpc::CALL_WAIT;
 use rpc::Calling;
 use std::collections::VecDeque;
@@ -154,7 +154,7 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
-    mortal: Option<Mortal>,
+    crash_point: Option<CrashPoint>,
 }
 
 impl std::fmt::Debug for ShmFabric {
@@ -231,7 +231,7 @@ impl ShmFabric {
             clock: Clock::get(),
             posted: VecDeque::new(),
             calling: Vec::new(),
-            mortal: options.die_in_write.map(Mortal::new),
+            crash_point: options.die_in_write.map(CrashPoint::new),
         };
         for node in nodes {
             let writer = node
@@ -330,9 +330,11 @@ impl ShmFabric {
                     area.write(writer, request.offset, payload)
                 } else {
                     let Some(payload) = scratch.get(range) else { return Status::Refused };
-                    if let Some(cut) = self.mortal.as_ref().and_then(|mortal| mortal.cut(request.offset, bytes)) {
+                    if let Some(cut) =
+                        self.crash_point.as_ref().and_then(|crash_point| crash_point.cut(request.offset, bytes))
+                    {
                         let _ = area.write(writer, request.offset, &payload[..cut]);
-                        Mortal::die();
+                        CrashPoint::die();
                     }
                     area.write(writer, request.offset, payload)
                 }

@@ -216,7 +216,7 @@ struct Member {
     received: usize,
     /// It broke the protocol, so the end of its stream proves nothing any more. The daemon does not read from it, and
     /// takes it to have the region until its process is gone.
-    estranged: bool,
+    broke_protocol: bool,
 }
 
 impl Member {
@@ -231,7 +231,7 @@ enum Verdict {
     /// It has unmapped the region, or is gone.
     Leave(&'static str),
     /// It broke the protocol.
-    Estrange(&'static str),
+    StopReading(&'static str),
 }
 
 struct Server<'o> {
@@ -267,8 +267,8 @@ impl Server<'_> {
                 match self.listen(position) {
                     Verdict::Stay => {}
                     Verdict::Leave(why) => leaving.push((position, why)),
-                    Verdict::Estrange(why) => {
-                        if !self.estrange(position, why) {
+                    Verdict::StopReading(why) => {
+                        if !self.stop_reading(position, why) {
                             leaving.push((position, why));
                         }
                     }
@@ -309,7 +309,7 @@ impl Server<'_> {
         let mut of = Vec::new();
         for (position, client) in self.clients.iter().enumerate() {
             let member = if let Stage::Member(member) = &client.stage { Some(member) } else { None };
-            if !member.is_some_and(|member| member.estranged) {
+            if !member.is_some_and(|member| member.broke_protocol) {
                 fds.push(PollFd::new(&client.stream, PollFlags::IN));
                 of.push((position, false));
             }
@@ -404,14 +404,14 @@ impl Server<'_> {
                 let connection = member.connection;
                 let call = Call::decode(&member.bytes);
                 if call.id == 0 {
-                    return Verdict::Estrange("made a call without an id");
+                    return Verdict::StopReading("made a call without an id");
                 }
                 let answer = Return { id: call.id, value: self.answer(connection, &call) };
                 match self.clients[position].stream.write(&answer.encode()) {
                     Ok(sent) if sent == answer.encode().len() => Verdict::Stay,
-                    Ok(_) => Verdict::Estrange("does not read what it is told"),
+                    Ok(_) => Verdict::StopReading("does not read what it is told"),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        Verdict::Estrange("does not read what it is told")
+                        Verdict::StopReading("does not read what it is told")
                     }
                     // The stream is ending; its end is the next event.
                     Err(_) => Verdict::Stay,
@@ -506,16 +506,22 @@ impl Server<'_> {
         }
         let pid = peer_pid(&client.stream);
         tracing::info!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
-        client.stage =
-            Stage::Member(Member { connection, pid, process, bytes: [0; CALL_BYTES], received: 0, estranged: false });
+        client.stage = Stage::Member(Member {
+            connection,
+            pid,
+            process,
+            bytes: [0; CALL_BYTES],
+            received: 0,
+            broke_protocol: false,
+        });
         Verdict::Stay
     }
 
     /// Stops reading from a member. `false`: the client never was one.
-    fn estrange(&mut self, position: usize, why: &str) -> bool {
+    fn stop_reading(&mut self, position: usize, why: &str) -> bool {
         let Client { stream, stage: Stage::Member(member) } = &mut self.clients[position] else { return false };
         tracing::warn!(connection = member.connection, "a compute process {why}; it is not heard any more");
-        member.estranged = true;
+        member.broke_protocol = true;
         // Tells the process that it has no memory node any more. It may or may not unmap the region.
         let _ = stream.shutdown(std::net::Shutdown::Both);
         true

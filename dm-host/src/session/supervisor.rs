@@ -108,7 +108,7 @@ impl Supervisor {
         }
         if watch.any_unsettled() {
             tracing::warn!("locks of compute-node row {} could not be settled", self.node.member().row.0);
-            self.node.owe();
+            self.node.mark_unsettled();
         }
     }
 

@@ -123,11 +123,11 @@ impl<I: Index> Watched<'_, I> {
     /// The error of a lane that queues for a lock on a memory node that is down.
     fn down(&self, lane: &Lane<'_>) -> Option<VerbError> {
         let lock_records = lane.lock_records();
-        let debt = lock_records.iter().find(|debt| {
-            let node = self.nodes.get(usize::from(debt.lock.node.0));
-            debt.stage == Stage::Queued && node.is_some_and(Node::is_down)
+        let record = lock_records.iter().find(|record| {
+            let node = self.nodes.get(usize::from(record.lock.node.0));
+            record.stage == Stage::Queued && node.is_some_and(Node::is_down)
         })?;
-        let (node, offset) = (debt.lock.node, u64::from(debt.lock.index));
+        let (node, offset) = (record.lock.node, u64::from(record.lock.index));
         Some(VerbError { status: Status::NodeDown, verb: Verb::Park, label: Label::Lock, node, offset })
     }
 }

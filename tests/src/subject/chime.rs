@@ -1,9 +1,8 @@
 //! CHIME as a subject.
 
 use super::items::UnderItems;
-use super::{Shape, Subject};
+use super::{Shape, Subject, root_word};
 use crate::fabric::{AnyFabric, peek, poke};
-use dm_core::btree::Options;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::Header;
 use dm_core::chime::layout::SPAN_MIN;
@@ -11,9 +10,8 @@ use dm_core::chime::parameters::Parameters;
 use dm_core::marks::Mark;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
-use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::verbs::{NodeId, Space};
+use dm_core::verbs::Space;
 use dm_host::kinds::IndexParameters;
 
 /// The subject.
@@ -47,42 +45,6 @@ impl Subject for ChimeSubject {
         Self::parameters(shape).into()
     }
 
-    fn switches(&self) -> Vec<(&'static str, Options)> {
-        let on = Options::default();
-        vec![
-            ("default", on),
-            ("no command combination", Options { combine: false, ..on }),
-            ("no local queues", Options { hierarchical: false, ..on }),
-            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
-            ("shared operations", Options { rdwc: true, ..on }),
-            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
-        ]
-    }
-
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        // A leaf is merged only when it has no records left, which is rare. A reader that comes from the left at that
-        // moment is rarer.
-        let adversity = &[
-            Mark::TORN_READ,
-            Mark::GUARD_REFUSAL,
-            Mark::LOCKED_READ,
-            Mark::STALE_CACHE,
-            Mark::MOVE_RIGHT,
-            Mark::LOCK_LOST,
-            Mark::LOCK_QUEUED,
-            Mark::HAND_OVER,
-            Mark::LEAF_SPLIT,
-            Mark::INNER_SPLIT,
-            Mark::ROOT_GROWTH,
-            Mark::HELPED_SPLIT,
-            Mark::MERGE,
-            Mark::NODE_REUSED,
-            Mark::HOP,
-            Mark::WRAP,
-        ];
-        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::MERGE, Mark::HELPED_SPLIT])
-    }
-
     fn bulk_fill_percent(&self) -> (u64, u64) {
         // A bulk load closes a small leaf when a key finds no place in it, or when seven of eight entries are used.
         (60, 88)
@@ -100,9 +62,7 @@ impl Subject for ChimeSubject {
         let word = if held { held_word.0 } else { 0 };
         let read =
             |fabric: &mut AnyFabric, at: Address, bytes| peek(fabric, Space::Host, at.node(), at.offset(), bytes);
-        let number = IndexNumber::new(0).expect("the first entry");
-        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
-        let mut address = Address::from_bits(u64::from_le_bytes(root.try_into().expect("eight bytes")));
+        let mut address = Address::from_bits(root_word(fabric, geometry));
         // Down the left edge, then along the leaves.
         while Header::read(&read(fabric, address, 64)).level > 0 {
             let image = read(fabric, address, inner.bytes);

@@ -10,7 +10,7 @@ use dm_core::operation::OperationKind;
 use dm_core::remote::NodeGeometry;
 use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
-use dm_sim::verify::Inside;
+use dm_sim::verify::TestAccess;
 use dm_sim::verify::items::stretched::{Stretch, Stretched};
 
 /// Items over one of the indexes, with slices of seven bytes. Keys and values are stretched: most keys are some layers
@@ -103,10 +103,6 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
 
     fn locks(&self, kind: OperationKind) -> bool {
         self.0.locks(kind)
-    }
-
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        self.0.crowd_marks()
     }
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {

@@ -6,17 +6,18 @@ pub mod sherman;
 pub mod smart;
 pub mod toy;
 
-use crate::fabric::AnyFabric;
+use crate::fabric::{AnyFabric, peek};
 use dm_core::btree::Options;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
-use dm_core::verbs::Assumptions;
+use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::verbs::{Assumptions, NodeId, Space};
 use dm_host::assembly::{AssemblyError, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
-use dm_sim::verify::Inside;
+use dm_sim::verify::TestAccess;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -95,6 +96,13 @@ impl Shape {
     }
 }
 
+/// The root word of index 0.
+fn root_word(fabric: &mut AnyFabric, geometry: &[NodeGeometry]) -> u64 {
+    let number = IndexNumber::new(0).expect("the first entry");
+    let word = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
+    u64::from_le_bytes(word.try_into().expect("eight bytes"))
+}
+
 /// An index put together on one compute node.
 pub struct Opened<'a> {
     /// The index.
@@ -102,6 +110,22 @@ pub struct Opened<'a> {
     /// Local lock entries that are taken.
     pub locks_held: &'a dyn Fn() -> usize,
 }
+
+/// See [`Subject::switches`]: settings of techniques that every kind has, and of shared operations.
+fn switches() -> Vec<(&'static str, Options)> {
+    let on = Options::default();
+    vec![
+        ("default", on),
+        ("no command combination", Options { combine: false, ..on }),
+        ("no local queues", Options { hierarchical: false, ..on }),
+        ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+        (SHARED_OPERATIONS, Options { rdwc: true, ..on }),
+        ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+    ]
+}
+
+/// The setting in which lanes share operations on one key.
+const SHARED_OPERATIONS: &str = "shared operations";
 
 /// An index that can be tested.
 pub trait Subject: Sync {
@@ -137,7 +161,9 @@ pub trait Subject: Sync {
     }
 
     /// Settings of its techniques that differ in the requests it makes, by name.
-    fn switches(&self) -> Vec<(&'static str, Options)>;
+    fn switches(&self) -> Vec<(&'static str, Options)> {
+        switches()
+    }
 
     /// Whether the memory of deleted records can be used for any key at once. If not, it serves only the deleted keys
     /// until the epochs have advanced.
@@ -153,28 +179,6 @@ pub trait Subject: Sync {
     /// Whether an operation of `kind` on a record that is there always takes a lock.
     fn locks(&self, kind: OperationKind) -> bool {
         kind != OperationKind::Get
-    }
-
-    /// Marks that many lanes under adversity have to hit, and those that they have to hit while lanes are dropped.
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[
-            Mark::TORN_READ,
-            Mark::GUARD_REFUSAL,
-            Mark::LOCKED_READ,
-            Mark::STALE_CACHE,
-            Mark::MOVE_RIGHT,
-            Mark::FORWARDED,
-            Mark::LOCK_LOST,
-            Mark::LOCK_QUEUED,
-            Mark::HAND_OVER,
-            Mark::LEAF_SPLIT,
-            Mark::INNER_SPLIT,
-            Mark::ROOT_GROWTH,
-            Mark::HELPED_SPLIT,
-            Mark::MERGE,
-            Mark::NODE_REUSED,
-        ];
-        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::MERGE, Mark::HELPED_SPLIT])
     }
 
     /// Sizes of keys and values that it refuses, and what it says.

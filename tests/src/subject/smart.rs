@@ -1,17 +1,16 @@
 //! SMART as a subject.
 
 use super::items::UnderItems;
-use super::{Shape, Subject};
+use super::{Shape, Subject, root_word};
 use crate::fabric::{AnyFabric, peek, poke};
-use dm_core::btree::Options;
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind;
 use dm_core::radix::slot::{Child, Node, Slot};
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::smart::parameters::Parameters;
-use dm_core::verbs::{NodeId, Space};
+use dm_core::verbs::Space;
 use dm_host::kinds::IndexParameters;
 
 /// The subject.
@@ -42,41 +41,12 @@ impl Subject for SmartSubject {
         Self::parameters(shape).leaf().place_bytes.max(272)
     }
 
-    fn switches(&self) -> Vec<(&'static str, Options)> {
-        let on = Options::default();
-        vec![
-            ("default", on),
-            ("no command combination", Options { combine: false, ..on }),
-            ("no local queues", Options { hierarchical: false, ..on }),
-            ("lock before READ", Options { chain_lock_read: true, ..on }),
-            ("shared operations", Options { rdwc: true, ..on }),
-            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
-        ]
-    }
-
     fn reuses_for_any_key(&self) -> bool {
         false
     }
 
     fn locks(&self, kind: OperationKind) -> bool {
         !matches!(kind, OperationKind::Get | OperationKind::Insert)
-    }
-
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[
-            Mark::TORN_READ,
-            Mark::STALE_CACHE,
-            Mark::CONFIRMED,
-            Mark::LOCK_LOST,
-            Mark::LOCK_QUEUED,
-            Mark::HAND_OVER,
-            Mark::LEAF_SPLIT,
-            Mark::HEADER_SPLIT,
-            Mark::NODE_REPLACED,
-            Mark::SLOT_LOST,
-            Mark::REVIVED,
-        ];
-        (adversity, &[Mark::SETTLED, Mark::HAND_OVER, Mark::NODE_REPLACED])
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
@@ -96,8 +66,7 @@ impl Subject for SmartSubject {
         let leaf = Self::parameters(shape).leaf();
         let number = IndexNumber::new(0).expect("the first entry");
         let word = if held { LockWord::new(RowId(99), 7).expect("a small sequence") } else { LockWord::FREE };
-        let root = peek(fabric, Space::Host, NodeId(0), root_offset(&geometry[0], number), 8);
-        let mut slots = vec![Slot(u64::from_le_bytes(root.try_into().expect("eight bytes")))];
+        let mut slots = vec![Slot(root_word(fabric, geometry))];
         while let Some(slot) = slots.pop() {
             match slot.child().expect("a sound slot") {
                 Child::Empty => {}

@@ -46,19 +46,8 @@ impl Subject for ToySubject {
     }
 
     fn switches(&self) -> Vec<(&'static str, Options)> {
-        let on = Options::default();
-        vec![
-            ("default", on),
-            ("no command combination", Options { combine: false, ..on }),
-            ("no local queues", Options { hierarchical: false, ..on }),
-            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
-            ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
-        ]
-    }
-
-    fn crowd_marks(&self) -> (&'static [Mark], &'static [Mark]) {
-        let adversity = &[Mark::TORN_READ, Mark::LOCK_LOST, Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::CHUNK_GRANTED];
-        (adversity, &[Mark::SETTLED, Mark::HAND_OVER])
+        // Its lanes share no operations.
+        super::switches().into_iter().filter(|(name, _)| *name != super::SHARED_OPERATIONS).collect()
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {

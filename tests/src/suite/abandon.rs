@@ -1,10 +1,10 @@
 //! Futures are dropped at the k-th submit, for every k, and waiters leave their queue.
 
 use super::bounds;
-use crate::bed::{Bed, Fixture, Setup};
-use crate::client::{Client, Stand, Steps, on_bed};
+use crate::client::{Client, Progress, Steps, on_test_bed};
 use crate::oracle::{answer, number};
 use crate::subject::{Running, Shape, Subject};
+use crate::test_bed::{Fixture, Setup, TestBed};
 use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind, Outcome};
 use dm_core::verbs::LaneId;
@@ -117,8 +117,8 @@ impl Case {
 }
 
 /// Brings the index into the case's state, as compute node 0.
-pub fn prepare(subject: &dyn Subject, bed: &mut Bed, case: &Case) {
-    on_bed(subject, bed, &case.setup(), 0, &mut |client| {
+pub fn prepare(subject: &dyn Subject, test_bed: &mut TestBed, case: &Case) {
+    on_test_bed(subject, test_bed, &case.setup(), 0, &mut |client| {
         super::fill(client, case.keys * 10, 10);
         for &n in case.holes {
             client.ask(OperationKind::Delete, n, 0, 0);
@@ -179,10 +179,10 @@ fn one(subject: &dyn Subject, fixture: &dyn Fixture, case: &Case, moment: Moment
     let mut dropped = false;
     // Settling is itself dropped at its first, second, ... submit, until it ends before.
     for again in 0.. {
-        let mut bed = fixture.bed(subject, &case.setup());
-        prepare(subject, &mut bed, case);
+        let mut test_bed = fixture.test_bed(subject, &case.setup());
+        prepare(subject, &mut test_bed, case);
         let mut settled = false;
-        on_bed(subject, &mut bed, &case.setup(), 1, &mut |client| {
+        on_test_bed(subject, &mut test_bed, &case.setup(), 1, &mut |client| {
             case.warm(client);
             let before = content(client);
             case.arguments(client, 0);
@@ -211,18 +211,18 @@ fn one(subject: &dyn Subject, fixture: &dyn Fixture, case: &Case, moment: Moment
 fn drop_at<T>(steps: &mut Steps<'_, '_, T>, client: &mut Client<'_, '_>, moment: Moment, k: u32) -> bool {
     for _ in 0..k {
         match steps.poll() {
-            Stand::Submitted => steps.post(client.fabric),
-            Stand::Parked => panic!("nobody else is here"),
-            Stand::Done(_) => {
+            Progress::Submitted => steps.post(client.fabric),
+            Progress::Parked => panic!("nobody else is here"),
+            Progress::Done(_) => {
                 steps.post(client.fabric);
                 return false;
             }
         }
     }
     match steps.poll() {
-        Stand::Submitted => {}
-        Stand::Parked => panic!("nobody else is here"),
-        Stand::Done(_) => {
+        Progress::Submitted => {}
+        Progress::Parked => panic!("nobody else is here"),
+        Progress::Done(_) => {
             steps.post(client.fabric);
             return false;
         }
@@ -248,8 +248,8 @@ pub fn waiters_may_leave(subject: &dyn Subject, fixture: &dyn Fixture) {
         let mut setup = Setup { region_bytes: 256 << 10, ..Setup::new(Shape::words(2, 2)).switched(options) };
         setup.locks = [1, 3, 61][rng.below(3) as usize];
         setup.spending.hand_overs_max = rng.below(5) as u8;
-        let mut bed = fixture.bed(subject, &setup);
-        on_bed(subject, &mut bed, &setup, 0, &mut |client| {
+        let mut test_bed = fixture.test_bed(subject, &setup);
+        on_test_bed(subject, &mut test_bed, &setup, 0, &mut |client| {
             super::fill(client, 60, 10);
             scuffle(client, &mut rng, seed, subject.few_keys().0);
             for lane in client.lanes {
@@ -326,15 +326,15 @@ fn scuffle(client: &mut Client<'_, '_>, rng: &mut Rng, seed: u64, keys: u32) {
             run.steps.post(client.fabric);
         }
         let ended = match run.steps.poll() {
-            Stand::Submitted => {
+            Progress::Submitted => {
                 run.unposted = true;
                 false
             }
-            Stand::Parked => {
+            Progress::Parked => {
                 run.parked = true;
                 false
             }
-            Stand::Done(result) => {
+            Progress::Done(result) => {
                 run.steps.post(client.fabric);
                 let what = if run.settles { "settling" } else { "an operation" };
                 match result {

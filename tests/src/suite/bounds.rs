@@ -1,11 +1,11 @@
 //! Deadlines, retries, memory nodes that are down.
 
 use super::fill;
-use crate::bed::{Fixture, Setup};
-use crate::client::{Client, alone, on_bed};
+use crate::client::{Client, alone, on_test_bed};
 use crate::fabric::{Failure, poke};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::{NodeId, Status};
@@ -66,9 +66,9 @@ pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixtu
     let setup = Setup { region_bytes: 256 << 10, ..Setup::new(Shape::words(2, 2)) };
     for kind in OperationKind::ALL {
         for after in 0.. {
-            let mut bed = fixture.bed(subject, &setup);
+            let mut test_bed = fixture.test_bed(subject, &setup);
             let mut over = false;
-            on_bed(subject, &mut bed, &setup, 0, &mut |client| {
+            on_test_bed(subject, &mut test_bed, &setup, 0, &mut |client| {
                 fill(client, 200, 10);
                 client.fabric.failure =
                     Some(Failure { after, times: u32::MAX, status: Status::NodeDown, lands: false });
@@ -89,7 +89,7 @@ pub fn a_dead_memory_node_is_an_error(subject: &dyn Subject, fixture: &dyn Fixtu
                 let _ = client.settle(0);
                 assert!(
                     !client.lanes[0].in_doubt(),
-                    "{kind:?} after {after}: owes {:?}",
+                    "{kind:?} after {after}: lock records {:?}",
                     client.lanes[0].lock_records()
                 );
                 assert_eq!((client.locks_held)(), 0, "{kind:?} after {after}");

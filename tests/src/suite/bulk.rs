@@ -1,10 +1,10 @@
 //! Bulk loads.
 
 use super::operations::same;
-use crate::bed::{Fixture, Setup};
 use crate::client::alone;
 use crate::oracle::{POINT, answer};
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Cause, Effect, OperationKind};
 use dm_sim::rng::Rng;
 use std::collections::BTreeMap;
@@ -66,8 +66,8 @@ pub fn refuses_what_is_no_bulk_load(subject: &dyn Subject, fixture: &dyn Fixture
     });
     // Another compute node inserts into the index meanwhile: the load fails as a whole, and says so.
     let setup = Setup::new(Shape::words(3, 3));
-    let mut bed = fixture.bed(subject, &setup);
-    crate::client::on_bed(subject, &mut bed, &setup, 0, &mut |client| {
+    let mut test_bed = fixture.test_bed(subject, &setup);
+    crate::client::on_test_bed(subject, &mut test_bed, &setup, 0, &mut |client| {
         for n in 0..20u64 {
             client.bulk_append(n, n as u32).unwrap();
         }

@@ -1,9 +1,9 @@
 //! Full pools, and memory that is reused.
 
 use super::operations::same;
-use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Cause, Effect, OperationKind, Outcome};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! The k-th submit fails, for every k.
 
 use super::abandon::{CASES, Case, content, judge, prepare};
-use crate::bed::Fixture;
-use crate::client::on_bed;
+use crate::client::on_test_bed;
 use crate::fabric::Failure;
 use crate::subject::Subject;
+use crate::test_bed::Fixture;
 use dm_core::operation::{Cause, Effect};
 use dm_core::verbs::Status;
 use dm_sim::block_on;
@@ -26,11 +26,11 @@ pub fn any_request_may_fail(subject: &dyn Subject, fixture: &dyn Fixture) {
 /// `false`: the operation ended before that submit.
 fn one(subject: &dyn Subject, fixture: &dyn Fixture, case: &Case, after: u32, lands: bool) -> bool {
     let setup = case.setup();
-    let mut bed = fixture.bed(subject, &setup);
+    let mut test_bed = fixture.test_bed(subject, &setup);
     let mut failed = true;
     let when = format!("{case:?}, submit {after} {}", if lands { "lands unheard" } else { "is lost" });
-    prepare(subject, &mut bed, case);
-    on_bed(subject, &mut bed, &setup, 1, &mut |client| {
+    prepare(subject, &mut test_bed, case);
+    on_test_bed(subject, &mut test_bed, &setup, 1, &mut |client| {
         case.warm(client);
         let before = content(client);
         client.fabric.failure = Some(Failure { after, times: 1, status: Status::Flushed, lands });

@@ -1,11 +1,11 @@
 //! Memory of any content: a typed error or an outcome, never a panic, never an operation without an end.
 
 use super::{fill, runner};
-use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::fabric::{AnyFabric, peek, poke};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::remote::NodeGeometry;
 use dm_core::verbs::{NodeId, Space};

@@ -10,12 +10,13 @@
 //! | [`failures`] | the k-th submit fails, for every k |
 //! | [`abandon`] | the future is dropped at the k-th submit, for every k; waiters that leave their queue |
 //! | [`garbage`] | memory of any content |
-//! | [`crowd`] | many lanes of several compute nodes, adversity, drops, dying memory nodes |
+//!
+//! Many lanes of several compute nodes, under every order and fault that a fabric may have, are the business of the
+//! judge, which checks every answer: `dm verify`.
 
 pub mod abandon;
 pub mod bounds;
 pub mod bulk;
-pub mod crowd;
 pub mod exhaustion;
 pub mod failures;
 pub mod garbage;

@@ -1,10 +1,10 @@
 //! Random operations against a `BTreeMap`.
 
 use super::runner;
-use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::oracle::answer;
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Operation, OperationKind};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// One step of a random history.
 #[derive(Clone, Copy, Debug)]
-struct Tried {
+struct Step {
     kind: OperationKind,
     n: u64,
     /// update_if: expect what is there. Scan: bounded.
@@ -23,7 +23,7 @@ struct Tried {
     limit: u32,
 }
 
-fn tried() -> impl Strategy<Value = Tried> {
+fn step() -> impl Strategy<Value = Step> {
     // Keys from a small range, now and then an end of the key space.
     let n = prop_oneof![20 => 0..120u64, 1 => Just(u64::MAX)];
     let kind = prop_oneof![
@@ -35,7 +35,7 @@ fn tried() -> impl Strategy<Value = Tried> {
         5 => Just(OperationKind::Delete),
         2 => Just(OperationKind::Scan),
     ];
-    (kind, n, any::<bool>(), any::<bool>(), 1..60u32).prop_map(|(kind, n, flag, after, limit)| Tried {
+    (kind, n, any::<bool>(), any::<bool>(), 1..60u32).prop_map(|(kind, n, flag, after, limit)| Step {
         kind,
         n,
         flag,
@@ -62,7 +62,7 @@ fn setup(subject: &dyn Subject, fixture: &dyn Fixture) -> impl Strategy<Value = 
 
 /// Every operation answers as a map would, with any sizes and any techniques.
 pub fn agrees_with_a_map(subject: &dyn Subject, fixture: &dyn Fixture) {
-    let histories = (setup(subject, fixture), prop::collection::vec(tried(), 1..400));
+    let histories = (setup(subject, fixture), prop::collection::vec(step(), 1..400));
     let result = runner(48).run(&histories, |(setup, history)| {
         alone(subject, fixture, &setup, |client| run(client, &history));
         Ok(())
@@ -70,7 +70,7 @@ pub fn agrees_with_a_map(subject: &dyn Subject, fixture: &dyn Fixture) {
     result.unwrap_or_else(|error| panic!("{} on {}: {error}", subject.name(), fixture.name()));
 }
 
-fn run(client: &mut Client<'_, '_>, history: &[Tried]) {
+fn run(client: &mut Client<'_, '_>, history: &[Step]) {
     let mut model: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     for (stamp, step) in (1..).zip(history) {
         let key = client.key(step.n);
@@ -94,7 +94,7 @@ fn run(client: &mut Client<'_, '_>, history: &[Tried]) {
     client.assert_quiet("after a history");
 }
 
-fn scan(client: &mut Client<'_, '_>, model: &BTreeMap<Vec<u8>, u32>, step: &Tried) {
+fn scan(client: &mut Client<'_, '_>, model: &BTreeMap<Vec<u8>, u32>, step: &Step) {
     let limit = step.limit.min(client.index.plan().page_records() as u32);
     let (low, high) = (client.key(step.n), client.key(step.n.saturating_add(u64::from(step.limit) / 2)));
     let operation = Operation { after: step.after, bounded: step.flag, ..Operation::scan(step.limit) };

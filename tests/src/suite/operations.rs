@@ -1,9 +1,9 @@
 //! Every operation, every outcome, every technique.
 
-use crate::bed::{Fixture, Setup};
 use crate::client::{Client, alone};
 use crate::oracle::{POINT, answer};
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Cause, Effect, Operation, OperationKind, Outcome};
 use std::collections::BTreeMap;
 
@@ -88,15 +88,16 @@ pub fn errors_name_what_is_wrong(subject: &dyn Subject, fixture: &dyn Fixture) {
         assert_eq!(client.get(2), None);
         client.assert_quiet("after refusals");
     });
-    let bed = fixture.bed(subject, &setup);
+    let test_bed = fixture.test_bed(subject, &setup);
     for (wrong, what) in subject.bad_sizes().into_iter().chain(subject.bad_spans()) {
-        let refused = subject.open(&bed.place(0), &wrong, &setup.spending, &mut |_| panic!("opened with {wrong:?}"));
+        let refused =
+            subject.open(&test_bed.place(0), &wrong, &setup.spending, &mut |_| panic!("opened with {wrong:?}"));
         let text = refused.expect_err("parameters out of range").to_string();
         assert!(text.contains(what), "{text}");
     }
     let mut spending = setup.spending.clone();
     spending.scratch_bytes_max = 100;
-    let refused = subject.open(&bed.place(0), &setup.shape, &spending, &mut |_| panic!("opened without scratch"));
+    let refused = subject.open(&test_bed.place(0), &setup.shape, &spending, &mut |_| panic!("opened without scratch"));
     let text = refused.expect_err("a budget of 100 bytes").to_string();
     assert!(text.contains("100"), "{text}");
 }

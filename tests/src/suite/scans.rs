@@ -1,9 +1,9 @@
 //! Pages, bounds, limits.
 
 use super::fill;
-use crate::bed::{Fixture, Setup};
 use crate::client::alone;
 use crate::subject::{Shape, Subject};
+use crate::test_bed::{Fixture, Setup};
 use dm_core::operation::{Operation, OperationKind};
 
 /// Cursors continue where the page before ended, whatever the page size and however many leaves are READ at once, and

@@ -1,4 +1,4 @@
-//! How fast the timing dial is: simulated requests a second of processor time.
+//! How fast the timing simulator is: simulated requests a second of processor time.
 //!
 //! `cargo run --release -p dm-sim --example timing_speed [seconds]`
 
@@ -8,8 +8,8 @@ use dm_core::operation::{Operation, OperationKind, ScratchPlan};
 use dm_core::verbs::LaneId;
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;
-use dm_sim::timing::crew::Until;
-use dm_sim::timing::{Cluster, Crew, Profile, RawReads, Shape, Usage};
+use dm_sim::timing::workers::Until;
+use dm_sim::timing::{Cluster, Profile, RawReads, Shape, Usage, Workers};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -55,17 +55,17 @@ fn main() {
         let lanes: Vec<_> =
             scratch.chunks_mut(lane_bytes).zip(0..).map(|(s, i)| Lane::new(LaneId(i % 64), s)).collect();
         let mut cluster = Cluster::new(&profile, &shape, memories);
-        let mut crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, op| index.execute(lane, op));
+        let mut workers = Workers::new(&mut cluster, &indexes, &lanes, |index, lane, op| index.execute(lane, op));
         let mut work = Draws(1);
-        let before = crew.snapshot();
+        let before = workers.snapshot();
         let began = processor();
         while processor().saturating_sub(began) < Duration::from_secs(seconds) {
-            let done = crew.done();
-            crew.run(&mut work, Until::Operations(done + 10_000)).expect("reads do not wait for each other");
+            let done = workers.done();
+            workers.run(&mut work, Until::Operations(done + 10_000)).expect("reads do not wait for each other");
         }
         let processor_s = (processor().saturating_sub(began)).as_secs_f64();
-        let after = crew.snapshot();
-        let usage = Usage::between(crew.cluster(), &before, &after);
+        let after = workers.snapshot();
+        let usage = Usage::between(workers.cluster(), &before, &after);
         println!(
             "{name}, READs of {bytes} bytes: {:.2} M simulated requests a second; simulated: {:.2} M/s, limited by {}",
             usage.requests as f64 / processor_s / 1e6,

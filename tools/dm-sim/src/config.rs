@@ -1,4 +1,4 @@
-//! The semantics dial: what the simulated fabric guarantees, and how it uses the freedom that is left.
+//! The semantics: what the simulated fabric guarantees, and how it uses the freedom that is left.
 
 use crate::compute_node::ComputeNode;
 use crate::memory::MemoryNode;
@@ -73,8 +73,8 @@ pub struct Config {
     pub device_bytes: u32,
     /// What the fabric guarantees. Everything else is violated: see [`Config::freedom_percent`].
     pub granted: Assumptions,
-    /// How often the fabric uses a freedom that the specification or the dial leaves it, in percent: reorders two
-    /// requests, splits a transfer into several effects, completes before the effect, writes back an old value.
+    /// How often the fabric uses a freedom that the specification or this configuration leaves it, in percent: reorders
+    /// two requests, splits a transfer into several effects, completes before the effect, writes back an old value.
     pub freedom_percent: u32,
     /// Whether [`dm_core::verbs::Verb::MaskedCas`] works.
     pub masked_atomics: bool,

@@ -355,8 +355,12 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                     let _ = write!(text, ", {verb} \"{label}\" m{}:{offset:#x}+{bytes}", node.0);
                 }
             }
-            for debt in slot.lane.lock_records() {
-                let _ = write!(text, "; owes lock {} of m{} ({:?})", debt.lock.index, debt.lock.node.0, debt.stage);
+            for record in slot.lane.lock_records() {
+                let _ = write!(
+                    text,
+                    "; has not released lock {} of m{} ({:?})",
+                    record.lock.index, record.lock.node.0, record.stage
+                );
             }
             text.push('\n');
         }

@@ -2,8 +2,8 @@
 //!
 //! In reading order:
 //!
-//! 1. `config`: the semantics dial: what is guaranteed, how long things take.
-//! 2. `memory`: memory nodes, and what an atomic does to a word.
+//! 1. `config`: what the fabric guarantees, and how it uses the freedom that is left.
+//! 2. `memory`: memory nodes, and what an atomic does to a word. [`pool`]: a formatted pool.
 //! 3. `direct` and `run`: the fabric without time, and one operation on it from beginning to end.
 //! 4. [`rng`]: the one source of randomness.
 //! 5. `schedule`: when a request takes effect; the table of orders.
@@ -13,7 +13,7 @@
 //! 9. [`log`]: one line per thing that happened. `turns`: a check on the writers.
 //! 10. [`check`]: judges what lanes did and were told.
 //! 11. [`verify`]: runs an index under schedules drawn from seeds, and judges it.
-//! 12. [`timing`]: the other dial: how long things take on a cluster, in virtual time.
+//! 12. [`timing`]: another simulator: how long things take on a cluster, in virtual time.
 //!
 //! Two lanes of two compute nodes fight for a word:
 //!
@@ -55,6 +55,7 @@ mod faults;
 mod flight;
 pub mod log;
 mod memory;
+pub mod pool;
 pub mod rng;
 mod run;
 mod schedule;

@@ -1,4 +1,5 @@
-//! When a request takes effect: random times, under exactly the order that the specification and the dial impose.
+//! When a request takes effect: random times, under exactly the order that the specification and the configuration
+//! impose.
 //!
 //! A transfer is cut into units (lines, or words where lines are not atomic) and its units are dealt to *bursts*. A
 //! burst is one instant. Everything is decided when the request is posted: what order demands of it is that its first
@@ -262,20 +263,20 @@ pub(crate) fn plan_refusal(order: &mut Order, now_ns: u64, at_ns: u64) -> Plan {
     Plan { completes_ns: order.completed_ns, elapsed_ns: order.completed_ns - now_ns, ..Plan::default() }
 }
 
-/// Deals `units` units to the bursts of `plan`: any to any, or ascending.
-pub(crate) fn deal(rng: &mut Rng, units: usize, plan: &Plan, ascending: bool, burst_of: &mut Vec<u8>) {
+/// Assigns `units` units to the bursts of `plan`: any to any, or ascending.
+pub(crate) fn assign_units(rng: &mut Rng, units: usize, plan: &Plan, ascending: bool, burst_of: &mut Vec<u8>) {
     burst_of.clear();
     match plan.lost_from {
         Some(first) => {
-            deal_to(rng, first, plan.bursts - 1, ascending, burst_of);
+            assign_to_bursts(rng, first, plan.bursts - 1, ascending, burst_of);
             burst_of.resize(first, 0);
             burst_of.resize(units, plan.bursts as u8 - 1);
         }
-        None => deal_to(rng, units, plan.bursts, ascending, burst_of),
+        None => assign_to_bursts(rng, units, plan.bursts, ascending, burst_of),
     }
 }
 
-fn deal_to(rng: &mut Rng, units: usize, bursts: usize, ascending: bool, burst_of: &mut Vec<u8>) {
+fn assign_to_bursts(rng: &mut Rng, units: usize, bursts: usize, ascending: bool, burst_of: &mut Vec<u8>) {
     if bursts < 2 {
         return;
     }

@@ -10,7 +10,7 @@ use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot, WriteBack
 use crate::log::{LogLine, What};
 use crate::memory::Memories;
 use crate::rng::Rng;
-use crate::schedule::{Order, Plan, deal, plan, plan_refusal};
+use crate::schedule::{Order, Plan, assign_units, plan, plan_refusal};
 use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
@@ -172,14 +172,14 @@ impl World {
         }
     }
 
-    /// Turns the dial for everything posted from now on. Sizes of memories stay as they are.
+    /// Changes the configuration for everything posted from now on. Sizes of memories stay as they are.
     pub fn set_config(&mut self, config: Config) {
         self.unit = u64::from(config.unit_bytes());
         self.turn_ns = u64::from(config.capabilities().write_turn_ns_min);
         self.config = config;
     }
 
-    /// The dial.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -311,7 +311,7 @@ impl World {
         flight.lane_key = lane.0;
         flight.sequence = self.posted;
 
-        let mut misuse = unmeant(request, later, scratch);
+        let mut misuse = misuse(request, later, scratch);
         let inline = request.flags.contains(Flags::INLINE);
         let local = request.local as usize..request.local as usize + request.bytes as usize;
         match request.verb {
@@ -348,7 +348,7 @@ impl World {
             if request.verb == Verb::Rpc {
                 flight.completion.status = disturb_rpc(&self.config, &mut self.rng, &mut plan, &mut self.rpc_faults);
             } else {
-                deal(&mut self.rng, units, &plan, ascending, &mut flight.burst_of);
+                assign_units(&mut self.rng, units, &plan, ascending, &mut flight.burst_of);
             }
             plan
         };
@@ -473,7 +473,7 @@ fn disturb_rpc(config: &Config, rng: &mut Rng, plan: &mut Plan, faults: &mut Rpc
 const OUTSIDE: &str = "local bytes outside the lane's scratch";
 
 /// What is wrong with a request, whatever the memory nodes say.
-fn unmeant(request: &Request, later: &[Request], scratch: &[u8]) -> Option<&'static str> {
+fn misuse(request: &Request, later: &[Request], scratch: &[u8]) -> Option<&'static str> {
     let moves = matches!(request.verb, Verb::Read | Verb::Write);
     let inline = request.flags.contains(Flags::INLINE);
     let bytes = request.bytes as usize;

@@ -1,4 +1,4 @@
-//! The timing dial: what it takes, what it limits, and that nothing is used more than there is.
+//! The timing simulator: what takes how long, what limits what, and that nothing is used more than there is.
 
 use dm_core::error::VerbError;
 use dm_core::index::Index;
@@ -10,8 +10,8 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, LaneId, NodeId, Request, Space, Status};
 use dm_host::worker::{Finished, Next, Work};
 use dm_sim::Memories;
-use dm_sim::timing::crew::Until;
-use dm_sim::timing::{Cluster, Crew, Profile, RawReads, Shape, Usage};
+use dm_sim::timing::workers::Until;
+use dm_sim::timing::{Cluster, Profile, RawReads, Shape, Usage, Workers};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,20 +22,20 @@ fn shape(compute_nodes: u32, threads: u32, lanes: u32) -> Shape {
     Shape { compute_nodes, threads, lanes, host_bytes: vec![1 << 20], colocated: false, device_bytes: None }
 }
 
-type Story = for<'a> fn(&'a Lane<'_>, u64) -> Pin<Box<dyn Future<Output = Result<(), VerbError>> + 'a>>;
+type Script = for<'a> fn(&'a Lane<'_>, u64) -> Pin<Box<dyn Future<Output = Result<(), VerbError>> + 'a>>;
 
 /// An index whose every operation runs one function; the operation's limit is its argument.
-struct Told {
-    story: Story,
+struct ScriptedIndex {
+    script: Script,
     plan: ScratchPlan,
 }
 
-fn told(story: Story) -> Told {
+fn scripted(script: Script) -> ScriptedIndex {
     let plan = RawReads::new(4096, 1 << 20, 1).plan().clone();
-    Told { story, plan }
+    ScriptedIndex { script, plan }
 }
 
-impl Index for Told {
+impl Index for ScriptedIndex {
     fn plan(&self) -> &ScratchPlan {
         &self.plan
     }
@@ -43,7 +43,7 @@ impl Index for Told {
         Assumptions::empty()
     }
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, op: Operation) -> Result<Outcome, OpError> {
-        (self.story)(lane, op.limit.into()).await.map_err(|error| OpError::harmless(Cause::Verb(error)))?;
+        (self.script)(lane, op.limit.into()).await.map_err(|error| OpError::harmless(Cause::Verb(error)))?;
         Ok(Outcome::Absent)
     }
     async fn settle<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
@@ -110,13 +110,14 @@ fn run<I: Index>(profile: &Profile, shape: &Shape, indexes: &[I], each: u64) -> 
         .map(|(number, scratch)| Lane::new(LaneId((number as u32 % shape.lanes_per_node()) as u16), scratch))
         .collect();
     let mut cluster = Cluster::new(profile, shape, memories);
-    let mut crew = Crew::new(&mut cluster, indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
+    let mut workers =
+        Workers::new(&mut cluster, indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
     let mut work = Each { left: vec![each; count], latencies_ns: Vec::new(), log: Vec::new() };
-    let before = crew.snapshot();
-    crew.run(&mut work, Until::Finished).unwrap();
-    crew.settle();
-    let usage = Usage::between(crew.cluster(), &before, &crew.snapshot());
-    let handed = crew.marked(Mark::HAND_OVER);
+    let before = workers.snapshot();
+    workers.run(&mut work, Until::Finished).unwrap();
+    workers.settle();
+    let usage = Usage::between(workers.cluster(), &before, &workers.snapshot());
+    let handed = workers.marked(Mark::HAND_OVER);
     let memory = cluster.memories_mut().get(MN).unwrap();
     let words = (0..16).map(|word| memory.host.word(word * 8)).collect();
     Ran { work, usage, words, handed }
@@ -129,7 +130,7 @@ fn cx6() -> Profile {
 #[test]
 fn an_idle_cluster_answers_in_the_time_its_profile_adds_up_to() {
     // rnic-model: READ of 64 bytes 1.9 us, WRITE 1.6, CAS in host memory 2.1, in device memory 1.6, from post to poll.
-    let stories: [(Story, f64); 4] = [
+    let scripts: [(Script, f64); 4] = [
         (
             |lane, _| Box::pin(async { lane.port().call(Request::read(Label::Tool, MN, 0, 64, 128)).await.map(drop) }),
             1900.0,
@@ -151,8 +152,8 @@ fn an_idle_cluster_answers_in_the_time_its_profile_adds_up_to() {
         ),
     ];
     let profile = cx6();
-    for (story, expected_ns) in stories {
-        let ran = run(&profile, &shape(1, 1, 1), &[told(story)], 3);
+    for (script, expected_ns) in scripts {
+        let ran = run(&profile, &shape(1, 1, 1), &[scripted(script)], 3);
         // Without what the thread does before the post and after the poll.
         let own_ns =
             profile.thread.operation_ns + profile.thread.step_ns + 64.0 / 1024.0 * profile.thread.search_ns_per_kib;
@@ -236,11 +237,11 @@ fn a_lock_excludes_whatever_the_timing() {
         for space in [Space::Host, Space::Device] {
             let mut profile = cx6();
             profile.atomics.parked_max = parked_max;
-            let story: Story = match space {
+            let script: Script = match space {
                 Space::Host => |lane, _| increment(lane, Space::Host),
                 Space::Device => |lane, _| increment(lane, Space::Device),
             };
-            let ran = run(&profile, &shape(2, 8, 2), &[told(story), told(story)], 20);
+            let ran = run(&profile, &shape(2, 8, 2), &[scripted(script), scripted(script)], 20);
             assert_eq!(ran.words[8], 32 * 20, "{parked_max} parked at most, {space:?}");
             assert_eq!(ran.handed, 0);
         }
@@ -250,7 +251,7 @@ fn a_lock_excludes_whatever_the_timing() {
 #[test]
 fn parked_atomics_stall_everybody_and_device_memory_is_the_way_out() {
     // Half of the lanes spin on a lock, the others READ.
-    let mixed: Story = |lane, number| {
+    let mixed: Script = |lane, number| {
         if number % 2 == 0 {
             return increment(lane, Space::Host);
         }
@@ -261,7 +262,7 @@ fn parked_atomics_stall_everybody_and_device_memory_is_the_way_out() {
             Ok(())
         })
     };
-    let relieved: Story = |lane, number| {
+    let relieved: Script = |lane, number| {
         if number % 2 == 0 {
             return increment(lane, Space::Device);
         }
@@ -272,10 +273,10 @@ fn parked_atomics_stall_everybody_and_device_memory_is_the_way_out() {
             Ok(())
         })
     };
-    let slowest_reader = |story, parked_max| {
+    let slowest_reader = |script, parked_max| {
         let mut profile = cx6();
         profile.atomics.parked_max = parked_max;
-        let indexes: Vec<_> = (0..8).map(|_| told(story)).collect();
+        let indexes: Vec<_> = (0..8).map(|_| scripted(script)).collect();
         let ran = run(&profile, &shape(8, 16, 1), &indexes, 20);
         let readers = ran.work.log.iter().filter(|(lane, ..)| lane % 2 == 1);
         (readers.map(|(_, latency_ns, _)| *latency_ns).max().unwrap(), ran.usage.memory_nodes[0].stalled_share)
@@ -291,7 +292,7 @@ fn parked_atomics_stall_everybody_and_device_memory_is_the_way_out() {
 #[test]
 fn a_seventeenth_read_waits_for_the_first_and_a_fence_for_all() {
     thread_local!(static ELAPSED: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
-    let reads: Story = |lane, _| {
+    let reads: Script = |lane, _| {
         Box::pin(async {
             let port = lane.port();
             for number in 0..8 {
@@ -306,7 +307,7 @@ fn a_seventeenth_read_waits_for_the_first_and_a_fence_for_all() {
     };
     let mut profile = cx6();
     profile.requester.outstanding_reads_max = 4;
-    run(&profile, &shape(1, 1, 1), &[told(reads)], 1);
+    run(&profile, &shape(1, 1, 1), &[scripted(reads)], 1);
     let elapsed = ELAPSED.take();
     assert!(elapsed[3] < elapsed[0] + 300, "four go together: {elapsed:?}");
     assert!(elapsed[4] > elapsed[0] + 1000, "the fifth is a round trip later: {elapsed:?}");
@@ -317,7 +318,7 @@ fn a_seventeenth_read_waits_for_the_first_and_a_fence_for_all() {
 #[test]
 fn what_a_memory_node_cannot_do_it_refuses() {
     thread_local!(static ENDED: RefCell<Vec<Status>> = const { RefCell::new(Vec::new()) });
-    let wrong: Story = |lane, _| {
+    let wrong: Script = |lane, _| {
         Box::pin(async {
             let port = lane.port();
             port.push(Request::read(Label::Tool, MN, 1 << 20, 8, 128));
@@ -332,7 +333,7 @@ fn what_a_memory_node_cannot_do_it_refuses() {
             Ok(())
         })
     };
-    run(&Profile::load("soft-roce").unwrap(), &shape(1, 1, 1), &[told(wrong)], 1);
+    run(&Profile::load("soft-roce").unwrap(), &shape(1, 1, 1), &[scripted(wrong)], 1);
     let (refused, unsupported) = (Status::Refused, Status::Unsupported);
     let expected = [refused, refused, refused, unsupported, unsupported, refused, unsupported];
     assert_eq!(ENDED.take(), expected);

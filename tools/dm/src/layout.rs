@@ -6,11 +6,18 @@
 //!
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
+mod catalog;
 mod chime;
 mod items;
+mod memory;
 mod nodes;
-mod remote;
+mod redo;
+mod row;
+mod sherman;
 mod smart;
+mod superblock;
+mod values;
+mod words;
 
 use dm_core::layout::fields::{Field, Hexdump, Table};
 use std::fmt;
@@ -19,18 +26,18 @@ use std::{fs, io};
 
 /// Every structure that has a golden, in order of reading.
 pub static STRUCTURES: &[Structure] = &[
-    remote::ADDRESS,
-    remote::LOCK_WORD,
-    remote::STRIPES,
-    remote::SUPERBLOCK,
-    remote::ROW,
-    remote::CATALOG_ENTRY,
-    remote::SHERMAN_PARAMETERS,
+    words::ADDRESS,
+    words::LOCK_WORD,
+    words::STRIPES,
+    superblock::SUPERBLOCK,
+    row::ROW,
+    catalog::CATALOG_ENTRY,
+    sherman::SHERMAN_PARAMETERS,
     chime::CHIME_PARAMETERS,
     smart::SMART_PARAMETERS,
-    remote::CHUNK_ENTRY,
-    remote::REDO_RECORD,
-    remote::CLOSED_CHUNKS,
+    memory::CHUNK_ENTRY,
+    redo::REDO_RECORD,
+    memory::CLOSED_CHUNKS,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,
     nodes::SHERMAN_LEAF,
@@ -220,7 +227,7 @@ pub fn parse_samples(text: &str) -> Result<Vec<Sample>, String> {
 pub fn check(directory: &Path) -> Vec<Mismatch> {
     let mut found: Vec<Mismatch> =
         STRUCTURES.iter().filter_map(|structure| check_one(directory, structure).err()).collect();
-    match strays(directory) {
+    match unknown_files(directory) {
         Ok(files) => found.extend(files.into_iter().map(|file| Mismatch::Stray { file })),
         Err(error) => found.push(Mismatch::Unreadable { file: directory.to_owned(), error: error.to_string() }),
     }
@@ -298,7 +305,7 @@ fn path(directory: &Path, structure: &Structure) -> PathBuf {
     directory.join(structure.name).with_extension("txt")
 }
 
-fn strays(directory: &Path) -> io::Result<Vec<PathBuf>> {
+fn unknown_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(directory)? {
         let file = entry?.path();

@@ -34,12 +34,12 @@ pub(crate) struct Member {
     /// Its lease, if it has announced one.
     pub(crate) lease: Option<Duration>,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
-    pub(crate) silent: Duration,
+    pub(crate) unresponsive: Duration,
 }
 
 impl Member {
     /// The lease that an observer whose own lease is `lease` grants it: the longer of the two.
-    pub(crate) fn may_be_silent(&self, lease: Duration) -> Duration {
+    pub(crate) fn effective_lease(&self, lease: Duration) -> Duration {
         self.lease.map_or(lease, |stored| stored.max(lease))
     }
 
@@ -50,7 +50,7 @@ impl Member {
 }
 
 /// Read access to a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
-pub(crate) fn with_eyes<R>(
+pub(crate) fn with_read_access<R>(
     pool: &Pool,
     run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
@@ -83,7 +83,7 @@ pub(crate) fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> R
             host: view.life.map(|life| life.host.to_owned()),
             heartbeat: row.heartbeat.get(),
             lease: view.life.and_then(|life| life.lease_ns).map(Duration::from_nanos),
-            silent: Duration::ZERO,
+            unresponsive: Duration::ZERO,
         });
     }
     Ok(members)
@@ -108,7 +108,7 @@ pub(crate) fn watch(
                 on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, member.row, 0)))
                     .map_err(Failure::run)?;
             *beats = (row.word.get(), row.heartbeat.get()) != (member.word.0, member.heartbeat);
-            member.silent = if *beats { Duration::ZERO } else { began.elapsed() };
+            member.unresponsive = if *beats { Duration::ZERO } else { began.elapsed() };
         }
     }
     Ok(())

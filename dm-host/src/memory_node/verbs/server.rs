@@ -201,7 +201,7 @@ impl Server {
     }
 
     /// Serves one client, from its hello to its end. `Err`: the client was not let in.
-    fn attend(&self, stream: &TcpStream) -> Result<(), TurnedAway> {
+    fn attend(&self, stream: &TcpStream) -> Result<(), Refusal> {
         let greeted = self.greet(stream);
         self.greeting.fetch_sub(1, Ordering::Relaxed);
         let ticket = greeted?;
@@ -215,7 +215,7 @@ impl Server {
     }
 
     /// Greets a client. Returns its ticket.
-    fn greet(&self, mut stream: &TcpStream) -> Result<u64, TurnedAway> {
+    fn greet(&self, mut stream: &TcpStream) -> Result<u64, Refusal> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(HELLO_WAIT))?;
@@ -238,7 +238,7 @@ impl Server {
         let right = self.secret.as_ref().is_none_or(|secret| secret.check(Side::Client, &hello.nonce, &ours, &proof));
         if !right {
             stream.write_all(&refusal(Answer::Secret))?;
-            return Err(TurnedAway::Proof);
+            return Err(Refusal::Proof);
         }
         keep_alive(stream)?;
         let ticket = u64::from_le_bytes(*nonce()?.first_chunk().unwrap_or(&[0; 8]));
@@ -487,7 +487,7 @@ fn destroy(pairs: impl Iterator<Item = Connected>) {
 
 /// Why a client was not let in.
 #[derive(Debug, thiserror::Error)]
-enum TurnedAway {
+enum Refusal {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]

@@ -15,12 +15,12 @@ impl Wake for Count {
 }
 
 /// A caller in line: its place, and how often it was woken.
-struct Somebody {
+struct TestCaller {
     count: Arc<Count>,
     ticket: Option<u64>,
 }
 
-impl Somebody {
+impl TestCaller {
     fn new() -> Self {
         Self { count: Arc::default(), ticket: None }
     }
@@ -42,21 +42,21 @@ impl Somebody {
 /// A queue of one slot, which is taken.
 fn taken() -> (Queue, u32) {
     let queue = Queue::new(1, 8, 8, false);
-    let slot = Somebody::new().claim(&queue).unwrap();
+    let slot = TestCaller::new().claim(&queue).unwrap();
     (queue, slot)
 }
 
 #[test]
 fn free_slots_wake_those_in_line_in_order() {
     let (queue, slot) = taken();
-    let (mut first, mut second) = (Somebody::new(), Somebody::new());
+    let (mut first, mut second) = (TestCaller::new(), TestCaller::new());
     assert_eq!((first.claim(&queue), second.claim(&queue)), (None, None));
     // Asking again changes neither the order nor the number of callers.
     assert_eq!(first.claim(&queue), None);
     queue.release(slot);
     assert_eq!((first.woken(), second.woken()), (1, 0));
     // Another caller is faster: the first is at the head of the line again.
-    let other = Somebody::new().claim(&queue).unwrap();
+    let other = TestCaller::new().claim(&queue).unwrap();
     assert_eq!(first.claim(&queue), None);
     queue.release(other);
     assert_eq!((first.woken(), second.woken()), (1, 0));
@@ -69,7 +69,7 @@ fn free_slots_wake_those_in_line_in_order() {
 #[test]
 fn who_leaves_the_line_passes_the_wake_up_on() {
     let (queue, slot) = taken();
-    let (mut first, mut second, mut third) = (Somebody::new(), Somebody::new(), Somebody::new());
+    let (mut first, mut second, mut third) = (TestCaller::new(), TestCaller::new(), TestCaller::new());
     assert!(first.claim(&queue).or(second.claim(&queue)).or(third.claim(&queue)).is_none());
     queue.leave_line(second.ticket.unwrap());
     assert_eq!((first.woken(), second.woken(), third.woken()), (0, 0, 0), "nothing is free");
@@ -82,7 +82,7 @@ fn who_leaves_the_line_passes_the_wake_up_on() {
 #[test]
 fn who_would_not_wait_does_not_go_first() {
     let (queue, slot) = taken();
-    let mut first = Somebody::new();
+    let mut first = TestCaller::new();
     assert_eq!(first.claim(&queue), None);
     let second = queue.claim(None, &mut None);
     assert!(matches!(second, Claim::Full));
@@ -103,7 +103,7 @@ fn what_is_withdrawn_is_not_run_and_comes_back() {
     let Popped::Slot(popped) = queue.pop() else { panic!("it is in the ready list") };
     assert_eq!(queue.begin(popped, &mut vec![0; plan.total_bytes], &plan), None);
     assert_eq!(queue.load(), 0);
-    let slot = Somebody::new().claim(&queue).unwrap();
+    let slot = TestCaller::new().claim(&queue).unwrap();
     submit(&queue, slot);
     assert!(queue.begin(slot, &mut vec![0; plan.total_bytes], &plan).is_some());
     assert!(!queue.withdraw(slot), "it is running");
@@ -112,8 +112,8 @@ fn what_is_withdrawn_is_not_run_and_comes_back() {
 #[test]
 fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     let queue = Queue::new(3, 8, 8, false);
-    let mut calls = [Somebody::new(), Somebody::new(), Somebody::new(), Somebody::new()];
-    let slots = [0; 3].map(|_| Somebody::new().claim(&queue).unwrap());
+    let mut calls = [TestCaller::new(), TestCaller::new(), TestCaller::new(), TestCaller::new()];
+    let slots = [0; 3].map(|_| TestCaller::new().claim(&queue).unwrap());
     for (slot, call) in slots.iter().zip(&calls) {
         submit(&queue, *slot);
         let waker = Waiter::Task(Waker::from(Arc::clone(&call.count)));
@@ -128,7 +128,7 @@ fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     let run = crate::worker::Work::next(&mut work, 0, &mut vec![0; plan.total_bytes], &plan);
     assert!(matches!(run, crate::worker::Next::Run(_)));
     drop(work);
-    assert_eq!(calls.each_ref().map(Somebody::woken), [1, 0, 0, 1]);
+    assert_eq!(calls.each_ref().map(TestCaller::woken), [1, 0, 0, 1]);
     let error = queue.take(slots[0], None, |_, _| ()).unwrap().unwrap_err();
     assert_eq!(error.effect(), Effect::Unknown);
     assert_eq!(queue.load(), 0);

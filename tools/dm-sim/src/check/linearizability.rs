@@ -5,7 +5,7 @@
 use crate::check::history::{Answer, History, OpId};
 use crate::check::model::{Item, Step};
 use crate::check::scan::{expand, page_fault};
-use crate::check::search::{Found, Hardness, Search};
+use crate::check::search::{Found, Search, SearchLimit};
 use crate::check::shrink::{PageViolation, Violation, point_violation};
 
 /// Steps one key's search takes at most unless told otherwise: a tenth of a second. A usual key takes fifty.
@@ -23,7 +23,7 @@ pub enum Verdict {
         /// The first such key.
         key: u64,
         /// What was too much.
-        why: Hardness,
+        why: SearchLimit,
     },
 }
 

@@ -42,5 +42,5 @@ mod tests;
 pub use history::{Answer, Call, History, Moment, OpId, Record};
 pub use linearizability::{Checker, Verdict};
 pub use scan::PageFault;
-pub use search::Hardness;
+pub use search::SearchLimit;
 pub use shrink::{PageViolation, PointViolation, Violation};

@@ -11,7 +11,7 @@
 //! constrains no other operation, so there is nothing to choose. And a response that only one operation can help to
 //! pass is passed without remembering anything.
 //!
-//! The search is bounded: see [`Hardness`].
+//! The search is bounded: see [`SearchLimit`].
 
 use crate::check::model::{Item, State};
 use std::ops::Range;
@@ -21,7 +21,7 @@ const SLOTS_MAX: u32 = u128::BITS;
 
 /// Why a key could not be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hardness {
+pub enum SearchLimit {
     /// The search took more steps than this.
     Steps(u64),
     /// More operations were pending at a time than this.
@@ -39,7 +39,7 @@ pub(crate) enum Found {
         item: usize,
     },
     /// No answer within the bounds.
-    TooHard(Hardness),
+    TooHard(SearchLimit),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +112,14 @@ impl Search {
         states
     }
 
-    fn prepare(&mut self, items: &[Item]) -> Result<(), Hardness> {
+    fn prepare(&mut self, items: &[Item]) -> Result<(), SearchLimit> {
         self.steps = 0;
         self.events.clear();
         self.slots.clear();
         self.pool.clear();
         self.open.clear();
         if items.len() > usize::from(u16::MAX) {
-            return Err(Hardness::Pending(u32::from(u16::MAX)));
+            return Err(SearchLimit::Pending(u32::from(u16::MAX)));
         }
         for (number, item) in items.iter().enumerate() {
             let event = |sequence, happens| Event {
@@ -144,7 +144,7 @@ impl Search {
             if event.happens == Happens::Begins {
                 let slot = free.trailing_zeros();
                 if slot == SLOTS_MAX {
-                    return Err(Hardness::Pending(SLOTS_MAX));
+                    return Err(SearchLimit::Pending(SLOTS_MAX));
                 }
                 free &= !(1 << slot);
                 self.slots[number] = slot as u8;
@@ -189,7 +189,7 @@ impl Search {
                 };
                 self.steps += 1;
                 if self.steps > self.steps_max {
-                    return Found::TooHard(Hardness::Steps(self.steps_max));
+                    return Found::TooHard(SearchLimit::Steps(self.steps_max));
                 }
                 if let Some((range, states)) = &mut collect
                     && range.contains(&event.sequence)

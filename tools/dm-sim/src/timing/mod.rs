@@ -1,4 +1,4 @@
-//! The timing dial: a cluster of compute nodes and memory nodes in virtual time, after an RNIC [`Profile`].
+//! Timing: a cluster of compute nodes and memory nodes in virtual time, after an RNIC [`Profile`].
 //!
 //! [`crate::world`] asks what *may* happen; this room asks how long things *take*. A request takes effect whole, at the
 //! instant its memory node serves it; no randomness is involved, and two runs are equal to the last digit.
@@ -22,9 +22,9 @@
 //! | [`profile`] | the numbers, from a TOML file; what each means and its range |
 //! | `nic` | servers, bytes on the wire |
 //! | `buckets` | atomics that exclude each other, by low address bits |
-//! | `agenda` | what will happen when |
+//! | `event_queue` | what will happen when |
 //! | [`cluster`] | requests on their way: send queues, ingress, service, effects, completions |
-//! | [`crew`] | threads and lanes: runs operations of an index, each thread doing one thing at a time |
+//! | [`workers`] | threads and lanes: runs operations of an index, each thread doing one thing at a time |
 //! | [`usage`] | what was used how much |
 //! | [`raw`] | an "index" that is one READ: the NIC's own limits |
 //!
@@ -35,20 +35,20 @@
 //! when they can be coalesced (their bytes are counted, as a profile says). A thread that waits polls: it notices a
 //! completion at once.
 
-mod agenda;
 mod buckets;
 pub mod cluster;
-pub mod crew;
+mod event_queue;
 mod nic;
 pub mod profile;
 pub mod raw;
 pub mod usage;
+pub mod workers;
 
 pub use cluster::{Cluster, Shape};
-pub use crew::{Crew, CrewError};
 pub use profile::{Profile, ProfileError};
 pub use raw::RawReads;
 pub use usage::Usage;
+pub use workers::{Workers, WorkersError};
 
 /// Picoseconds in a nanosecond: the clock's unit is fine enough that 1 / (45 M/s) is no rounding error.
 pub const PS_PER_NS: u64 = 1_000;

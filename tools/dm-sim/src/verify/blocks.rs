@@ -1,7 +1,7 @@
 //! Finds the blocks of items in the images of leaves.
 
 use super::accounting::Node;
-use super::outside::Outside as _;
+use super::memory_walk::MemoryWalk as _;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::key::{KeyShape, ROOT_LAYER};
 use dm_core::items::slot::Slot;

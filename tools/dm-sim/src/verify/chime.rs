@@ -4,28 +4,22 @@
 
 mod cases;
 
-use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
+use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
 use super::mixtures::MixedCase;
-use super::outside::{LeafLocks, Outside, TreeNodes};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{TestAccess, test_access_of_btree};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
-use super::walk;
-use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use dm_core::chime::layout::{Leaf, SPAN_MAX};
 use dm_core::chime::parameters::{Parameters, VALUE_BYTES_MIN};
-use dm_core::lane::Lane;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
-use dm_core::operation::OpError;
-use dm_core::remote::NodeGeometry;
 use dm_core::remote::lock_word::HELD;
 use dm_core::{btree, chime, lane, recovery};
 use dm_host::assembly::Spending;
@@ -37,7 +31,6 @@ pub struct Chime;
 
 impl TreeKind for Chime {
     const NAME: &'static str = "chime";
-    const NAME_RECOVERED: &'static str = "chime, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     /// A neighborhood that continues at the first entry takes two WRITEs, and only a redo record keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
@@ -62,12 +55,12 @@ impl TreeKind for Chime {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         let parameters = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 8, neighborhood: 2, inner_span: 8 };
         Some((parameters.into(), 20))
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         let rooms = [
             lane::mutants::DECLARED,
             &[Mutant::CHUNK_TWICE, Mutant::SAME_GENERATION, Mutant::NO_LIMBO, Mutant::LIMBO_TOO_SHORT],
@@ -89,11 +82,11 @@ impl TreeKind for Chime {
             Mutant::COLLECTS_UNLOCKED,
             Mutant::COLLECTS_UNTAGGED,
         ];
-        rooms.concat().into_iter().filter(|bug| !not_tried.contains(bug)).collect()
+        rooms.concat().into_iter().filter(|mutant| !not_tried.contains(mutant)).collect()
     }
 
-    fn profile_for(bug: Mutant) -> Option<Profile> {
-        match bug {
+    fn profile_for(mutant: Mutant) -> Option<Profile> {
+        match mutant {
             Mutant::BITMAP_UNCHECKED => Some(Profile::SlowReaders),
             Mutant::LIFE_UNCHECKED => Some(Profile::OldRoutes),
             Mutant::LINKS_DEAD => Some(Profile::Churn),
@@ -103,8 +96,8 @@ impl TreeKind for Chime {
     }
 
     /// Whether a mutant needs a READ in the moment of two or three WRITEs to the entries of one home.
-    fn mixes(bug: Mutant) -> bool {
-        matches!(bug, Mutant::DELETE_EMPTIES | Mutant::BITMAP_KEEPS_VERSION | Mutant::BITMAP_UNCHECKED)
+    fn mixes(mutant: Mutant) -> bool {
+        matches!(mutant, Mutant::DELETE_EMPTIES | Mutant::BITMAP_KEEPS_VERSION | Mutant::BITMAP_UNCHECKED)
     }
 
     /// Leaves in which inserts hop. Either neighborhoods are short and entries have several lines, or neighborhoods are
@@ -193,53 +186,27 @@ impl TreeKind for Chime {
 }
 
 impl Below for Chime {
-    const ITEMS: [&'static str; 2] = ["items over chime", "items over chime, recovered"];
+    const ITEMS: &'static str = "items over chime";
     const ITEMS_OPTION: &'static str = "items-over-chime";
 }
 
-impl Inside for dm_core::chime::Chime<'_> {
+impl TestAccess for dm_core::chime::Chime<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
 
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        walk::for_each_ready(self.tree(), visit);
-    }
-
-    fn recall(&self, picture: &Picture) {
-        walk::recall(self.tree(), picture);
-    }
-
-    fn has_epochs(&self) -> bool {
-        self.tree().epochs.is_some()
-    }
-
-    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(self.tree().turn(lane).await)
-    }
+    test_access_of_btree!();
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        Some(tree_nodes(self))
+        let leaf = self.leaf();
+        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() })
     }
 
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, held_bits: HELD })
-    }
-
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        walk::picture(&tree_nodes(self), geometry, memories)
-    }
-
-    fn holdings(
-        &self,
-        parameters: &IndexParameters,
-        geometry: &[NodeGeometry],
-        memories: &Memories,
-    ) -> Result<Holdings, String> {
-        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
@@ -254,11 +221,6 @@ impl Outside for Parameters {
             see(&key, &value);
         }
     }
-}
-
-fn tree_nodes(parameters: &Parameters) -> TreeNodes {
-    let leaf = parameters.leaf();
-    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() }
 }
 
 /// Sizes of keys and values with which the bitmaps of a leaf's first entries each lie across two lines.

@@ -68,12 +68,12 @@ pub struct Draw {
     /// Of 100 calls of a lane, so many are turns or orphan collections.
     pub turns_percent: u32,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
-    pub dial: Dial,
+    pub fabric: FabricDraw,
 }
 
 /// The fabric's part of a [`Draw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dial {
+pub struct FabricDraw {
     /// How long things take.
     pub delays: Delays,
     /// See [`Config::freedom_percent`].
@@ -94,6 +94,9 @@ pub struct Dial {
 
 /// Device memory of a NIC that has some.
 pub const DEVICE_BYTES: u32 = 4096;
+
+/// Bytes of host memory of each memory node.
+const MEMORY_BYTES: usize = 512 << 10;
 
 impl Draw {
     /// The case of `seed`.
@@ -172,10 +175,10 @@ impl Draw {
             deadline_ns,
             generations: if turns { 2 } else { GENERATIONS },
             turns_percent: if turns { 12 } else { 0 },
-            dial: Dial::new(&mut rng),
+            fabric: FabricDraw::new(&mut rng),
         };
         if let Some(masked_cas) = settings.masked_cas {
-            draw.dial.masked_atomics = masked_cas;
+            draw.fabric.masked_atomics = masked_cas;
         }
         draw.focus(&mut rng);
         if draw.profile == Profile::Mixed && seed % 8 == 3 {
@@ -203,13 +206,13 @@ impl Draw {
                 self.filling = Filling::Inserts;
                 self.filled_percent = 100;
                 self.operations *= 2;
-                self.dial.delays = Delays {
+                self.fabric.delays = Delays {
                     long_per_1024: 600,
                     long_ns: (40_000, 100_000 + rng.below(300_000)),
                     sleeper: Some((last, Verb::Read)),
                     ..Delays::default()
                 };
-                self.dial.bursts_max = 2 + rng.below(7);
+                self.fabric.bursts_max = 2 + rng.below(7);
             }
             Profile::SlowReaders => {
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2 + rng.below(2)), (Delete, 5 + rng.below(3)), (Get, 1)]);
@@ -220,7 +223,7 @@ impl Draw {
                     self.filled_percent = 30;
                 }
                 self.operations *= 2;
-                self.dial.delays = Delays {
+                self.fabric.delays = Delays {
                     long_per_1024: 500,
                     long_ns: (3_000, 24_000),
                     sleeper: Some((last, Verb::Read)),
@@ -229,33 +232,33 @@ impl Draw {
                     response_ns: (900, 1200),
                     ..Delays::default()
                 };
-                self.dial.bursts_max = 2 + rng.below(7);
-                self.dial.freedom_percent = self.dial.freedom_percent.max(60);
+                self.fabric.bursts_max = 2 + rng.below(7);
+                self.fabric.freedom_percent = self.fabric.freedom_percent.max(60);
             }
             Profile::Churn => {
                 let scans = rng.below(2);
                 self.weights = weigh(&[(Insert, 5), (Upsert, 2), (Delete, 6 + rng.below(4)), (Get, 4), (Scan, scans)]);
                 self.operations *= 2;
                 if rng.percent(70) {
-                    self.dial.delays = Delays { long_per_1024: 200, long_ns: (5_000, 40_000), ..Delays::default() };
+                    self.fabric.delays = Delays { long_per_1024: 200, long_ns: (5_000, 40_000), ..Delays::default() };
                 }
             }
             Profile::Reuse => {
                 self.weights = weigh(&[(Insert, 5), (Delete, 5 + rng.below(3)), (Upsert, 2), (Get, 4)]);
                 self.operations *= 2;
-                self.dial.delays = Delays {
+                self.fabric.delays = Delays {
                     long_per_1024: 350,
                     long_ns: (6_000, 30_000),
                     sleeper: Some((ComputeNode(0), Verb::Write)),
                     ..Delays::default()
                 };
-                self.dial.bursts_max = 2 + rng.below(7);
+                self.fabric.bursts_max = 2 + rng.below(7);
             }
             Profile::OldRoutes => {
                 self.weights = weigh(&[(Insert, 5), (Delete, 4 + rng.below(3)), (Get, 1)]);
                 self.operations *= 2;
                 self.hot_percent = 0;
-                self.dial.delays = Delays {
+                self.fabric.delays = Delays {
                     long_per_1024: 400,
                     long_ns: (20_000, 200_000),
                     sleeper: Some((last, Verb::Read)),
@@ -270,7 +273,7 @@ impl Draw {
                 match rng.below(3) {
                     // The compute node that links new nodes to parents is slow.
                     0 => {
-                        self.dial.delays = Delays {
+                        self.fabric.delays = Delays {
                             long_per_1024: 300,
                             long_ns: (5_000, 100_000),
                             sleeper: Some((last, Verb::Cas)),
@@ -278,7 +281,8 @@ impl Draw {
                         };
                     }
                     1 => {
-                        self.dial.delays = Delays { long_per_1024: 120, long_ns: (5_000, 60_000), ..Delays::default() };
+                        self.fabric.delays =
+                            Delays { long_per_1024: 120, long_ns: (5_000, 60_000), ..Delays::default() };
                     }
                     _ => {}
                 }
@@ -305,10 +309,10 @@ impl Draw {
 
     /// The fabric for an index that needs `needed`.
     pub fn config(&self, settings: &Settings, needed: Assumptions) -> Config {
-        let Dial { delays, freedom_percent, bursts_max, masked_atomics, .. } = self.dial;
-        let Dial { order_within_chains_only, packet_bytes, crash_atomic_bytes, kept, .. } = self.dial;
+        let FabricDraw { delays, freedom_percent, bursts_max, masked_atomics, .. } = self.fabric;
+        let FabricDraw { order_within_chains_only, packet_bytes, crash_atomic_bytes, kept, .. } = self.fabric;
         Config {
-            host_bytes: vec![settings.memory_bytes; self.memory_nodes as usize],
+            host_bytes: vec![MEMORY_BYTES; self.memory_nodes as usize],
             device_bytes: if self.device_memory { DEVICE_BYTES } else { 0 },
             granted: needed.union(kept).difference(settings.withdrawn),
             freedom_percent,
@@ -349,7 +353,7 @@ fn weights(rng: &mut Rng) -> [u32; OperationKind::ALL.len()] {
     weights
 }
 
-impl Dial {
+impl FabricDraw {
     fn new(rng: &mut Rng) -> Self {
         let usual = Delays::default();
         let delays = match rng.below(7) {
@@ -382,8 +386,8 @@ impl Dial {
 
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Dial { delays, freedom_percent, bursts_max, masked_atomics, kept, .. } = self.dial;
-        let Dial { order_within_chains_only, packet_bytes, crash_atomic_bytes, .. } = self.dial;
+        let FabricDraw { delays, freedom_percent, bursts_max, masked_atomics, kept, .. } = self.fabric;
+        let FabricDraw { order_within_chains_only, packet_bytes, crash_atomic_bytes, .. } = self.fabric;
         writeln!(
             f,
             "seed {}, {:?}: {} compute nodes with {:?} lanes, {} to a queue pair; {} memory nodes {} device memory",

@@ -73,8 +73,8 @@ impl FaultPlan {
         if stale {
             let gap = if reuses { 20 + rng.below(80) } else { 100 + rng.below(1000) };
             plan.repeat(rng, gap, |rng| match rng.below(3) {
-                0 => Fault::Remember,
-                _ => Fault::Recall { compute_node: rng.below(compute_nodes) as u16, picture: rng.below(1 << 16) },
+                0 => Fault::KeepImages,
+                _ => Fault::RestoreCopies { compute_node: rng.below(compute_nodes) as u16, images: rng.below(1 << 16) },
             });
         }
         plan.faults.sort_by_key(|planned| planned.step);

@@ -143,14 +143,14 @@ pub enum Fault {
         /// Time from then until it is closed and made again.
         outage_ns: u32,
     },
-    /// Take a picture of the inner nodes, for [`Fault::Recall`].
-    Remember,
-    /// Put a picture that was taken into the cache of a compute node, in place of newer copies.
-    Recall {
+    /// Keep images of the inner nodes as they are, for [`Fault::RestoreCopies`].
+    KeepImages,
+    /// Put images that were kept into the cache of a compute node, in place of newer copies.
+    RestoreCopies {
         /// Whose cache.
         compute_node: u16,
-        /// Which picture, modulo those there are.
-        picture: u32,
+        /// Which of the kept images, modulo how many were kept.
+        images: u32,
     },
 }
 
@@ -162,7 +162,7 @@ impl Fault {
             Self::Crash { .. } => FaultKind::Crash,
             Self::NodeDeath { .. } => FaultKind::NodeDeath,
             Self::QueuePair { .. } => FaultKind::QpError,
-            Self::Remember | Self::Recall { .. } => FaultKind::StaleCache,
+            Self::KeepImages | Self::RestoreCopies { .. } => FaultKind::StaleCache,
         }
     }
 }
@@ -178,7 +178,7 @@ pub struct Planned {
 
 /// The faults of a plan that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Suffered {
+pub struct InjectedFaults {
     /// Faults that happened, by [`FaultKind`].
     pub counts: [u64; FaultKind::ALL.len()],
     /// Compute nodes that are dead.
@@ -187,7 +187,7 @@ pub struct Suffered {
     pub down: Option<NodeId>,
 }
 
-impl Suffered {
+impl InjectedFaults {
     /// Whether a fault of this kind happened.
     pub fn any(&self, kind: FaultKind) -> bool {
         self.counts[kind as usize] > 0

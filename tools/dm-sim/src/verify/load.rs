@@ -2,8 +2,8 @@
 
 use super::coding::{self, Coding};
 use super::draw::Draw;
-use super::faults::{Fault, FaultKind, Moment, Planned, Suffered};
-use super::subject::{Opened, Picture};
+use super::faults::{Fault, FaultKind, InjectedFaults, Moment, Planned};
+use super::subject::{InnerNodeImages, Opened};
 use super::tolerance::Failed;
 use crate::check::{Answer, Call, History, OpId};
 use crate::compute_node::ComputeNode;
@@ -60,15 +60,15 @@ enum Consequence {
     Reconnected(u32, NodeId),
 }
 
-/// Takes a picture of the index: see [`super::subject::Subject::picture`].
-pub type Photographer<'a> = &'a dyn Fn(&Memories) -> Picture;
+/// Copies the inner nodes of the index: see [`super::subject::Subject::inner_node_images`].
+pub type TakeImages<'a> = &'a dyn Fn(&Memories) -> InnerNodeImages;
 
 /// The workload and recorder of one history.
 pub struct Load<'a, 'm> {
     draw: &'a Draw,
     opened: &'a [&'a dyn Opened],
     lanes: &'a [&'a [Lane<'m>]],
-    photographer: Photographer<'a>,
+    take_images: TakeImages<'a>,
     rng: Rng,
     /// Random numbers for turns.
     turns: Rng,
@@ -81,7 +81,7 @@ pub struct Load<'a, 'm> {
     /// Steps for which the next fault has waited for its moment.
     patience: u64,
     consequences: Vec<(u64, Consequence)>,
-    pictures: Vec<Picture>,
+    kept_images: Vec<InnerNodeImages>,
     /// How many were taken.
     taken: usize,
     /// Survivors take over locks of dead compute nodes, and have their queue pairs closed themselves.
@@ -93,7 +93,7 @@ pub struct Load<'a, 'm> {
     /// Operations that failed.
     pub failed: Vec<Failed>,
     /// The faults that happened.
-    pub suffered: Suffered,
+    pub injected: InjectedFaults,
 }
 
 /// A value below this is the number of the operation that wrote it. An initial value is this plus the key.
@@ -105,8 +105,8 @@ const PATIENCE_STEPS: u64 = 400;
 /// Steps for which a death waits for a replay: a waiter notices only after a lease that the holder of a lock is dead.
 const REPLAY_STEPS: u64 = 10_000;
 
-/// Pictures that are kept.
-const PICTURES_MAX: usize = 8;
+/// Sets of images that are kept.
+const KEPT_IMAGES_MAX: usize = 8;
 
 /// Settlings of one lane that queue-pair errors may interrupt.
 const SETTLINGS_MAX: u32 = 1000;
@@ -117,7 +117,7 @@ impl<'a, 'm> Load<'a, 'm> {
         draw: &'a Draw,
         opened: &'a [&'a dyn Opened],
         lanes: &'a [&'a [Lane<'m>]],
-        photographer: Photographer<'a>,
+        take_images: TakeImages<'a>,
         history: History,
         operations: u32,
     ) -> Self {
@@ -125,7 +125,7 @@ impl<'a, 'm> Load<'a, 'm> {
             draw,
             opened,
             lanes,
-            photographer,
+            take_images,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
             turns: Rng::new(draw.seed ^ 0x5eed_0007),
             left: operations,
@@ -134,13 +134,13 @@ impl<'a, 'm> Load<'a, 'm> {
             planned: 0,
             patience: 0,
             consequences: Vec::new(),
-            pictures: Vec::new(),
+            kept_images: Vec::new(),
             taken: 0,
             recovered: false,
             coding: Coding::shifted(draw.key_shift),
             history,
             failed: Vec::new(),
-            suffered: Suffered::default(),
+            injected: InjectedFaults::default(),
         }
     }
 
@@ -219,7 +219,7 @@ impl<'a, 'm> Load<'a, 'm> {
     // ---- faults ----------------------------------------------------------------------------------------------
 
     /// Carries out a fault. Returns `false` if its moment has not come.
-    fn suffer(&mut self, driver: &mut Driver<'a, '_, Ended>, fault: Fault) -> bool {
+    fn inject(&mut self, driver: &mut Driver<'a, '_, Ended>, fault: Fault) -> bool {
         let lane_of = |driver: &Driver<'a, '_, Ended>, number: u32| {
             let lanes: Vec<LaneAt> = driver.lanes().collect();
             lanes[number as usize % lanes.len()]
@@ -232,7 +232,7 @@ impl<'a, 'm> Load<'a, 'm> {
                     Moment::Any => (Some(drawn), 0),
                     Moment::InAWrite => (driver.world().is_writing(drawn).then_some(drawn), PATIENCE_STEPS),
                     Moment::InAReplay => {
-                        let dead = &self.suffered.dead;
+                        let dead = &self.injected.dead;
                         (driver.world().replaying().find(|node| !dead.contains(node)), REPLAY_STEPS)
                     }
                 };
@@ -243,7 +243,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 let compute_node = victim.unwrap_or(drawn);
                 self.patience = 0;
                 driver.kill_compute_node(compute_node);
-                self.suffered.dead.push(compute_node);
+                self.injected.dead.push(compute_node);
                 let at_ns = driver.now_ns() + u64::from(closed_after_ns);
                 let at_ns = if self.recovered { u64::MAX } else { at_ns };
                 self.consequences.push((at_ns, Consequence::Closed(compute_node)));
@@ -251,7 +251,7 @@ impl<'a, 'm> Load<'a, 'm> {
             }
             Fault::NodeDeath { node } => {
                 driver.world().kill_memory_node(NodeId(node));
-                self.suffered.down = Some(NodeId(node));
+                self.injected.down = Some(NodeId(node));
                 true
             }
             Fault::QueuePair { lane, node, in_a_chain, outage_ns } => {
@@ -266,7 +266,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 let lanes: Vec<LaneAt> = driver.lanes().collect();
                 let at = lanes.into_iter().find(|at| driver.worker(*at) == worker).unwrap_or(drawn);
                 let failed = self.consequences.iter().any(|(_, what)| *what == Consequence::Reconnected(worker, node));
-                if failed || self.suffered.down == Some(node) || self.suffered.dead.contains(&at.compute_node) {
+                if failed || self.injected.down == Some(node) || self.injected.dead.contains(&at.compute_node) {
                     false
                 } else {
                     driver.world().fail_queue_pair(worker, node);
@@ -275,31 +275,31 @@ impl<'a, 'm> Load<'a, 'm> {
                     true
                 }
             }
-            Fault::Remember => {
-                let picture = (self.photographer)(driver.world().memories());
-                if self.pictures.len() < PICTURES_MAX {
-                    self.pictures.push(picture);
+            Fault::KeepImages => {
+                let images = (self.take_images)(driver.world().memories());
+                if self.kept_images.len() < KEPT_IMAGES_MAX {
+                    self.kept_images.push(images);
                 } else {
-                    let oldest = self.taken % PICTURES_MAX;
-                    self.pictures[oldest] = picture;
+                    let oldest = self.taken % KEPT_IMAGES_MAX;
+                    self.kept_images[oldest] = images;
                 }
                 self.taken += 1;
                 false
             }
-            Fault::Recall { compute_node, picture } => {
-                let nothing = Picture::default();
-                let which = picture as usize % (self.pictures.len() + 1);
-                self.opened[usize::from(compute_node)].recall(self.pictures.get(which).unwrap_or(&nothing));
+            Fault::RestoreCopies { compute_node, images } => {
+                let nothing = InnerNodeImages::default();
+                let which = images as usize % (self.kept_images.len() + 1);
+                self.opened[usize::from(compute_node)].restore_copies(self.kept_images.get(which).unwrap_or(&nothing));
                 true
             }
         };
-        self.suffered.counts[fault.kind() as usize] += u64::from(happened);
+        self.injected.counts[fault.kind() as usize] += u64::from(happened);
         true
     }
 
     /// Drops the future of a lane: that of an operation, or that of the settling after one.
     fn drop_future(&mut self, driver: &mut Driver<'a, '_, Ended>, at: LaneAt) -> bool {
-        if self.suffered.dead.contains(&at.compute_node) {
+        if self.injected.dead.contains(&at.compute_node) {
             return false;
         }
         match *self.doing(at) {
@@ -315,7 +315,7 @@ impl<'a, 'm> Load<'a, 'm> {
         true
     }
 
-    fn come_true(&mut self, driver: &mut Driver<'a, '_, Ended>, what: Consequence) {
+    fn carry_out(&mut self, driver: &mut Driver<'a, '_, Ended>, what: Consequence) {
         match what {
             Consequence::Closed(compute_node) => {
                 driver.world().close_queue_pairs(compute_node);
@@ -346,11 +346,11 @@ impl<'a, 'm> Load<'a, 'm> {
     /// All is quiet: carries out the pending consequences of faults.
     pub fn finish(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         for (_, what) in std::mem::take(&mut self.consequences) {
-            self.come_true(driver, what);
+            self.carry_out(driver, what);
         }
         let rpc = driver.world().rpc_faults();
-        self.suffered.counts[FaultKind::RpcLost as usize] = rpc.lost;
-        self.suffered.counts[FaultKind::RpcRepeated as usize] = rpc.repeated;
+        self.injected.counts[FaultKind::RpcLost as usize] = rpc.lost;
+        self.injected.counts[FaultKind::RpcRepeated as usize] = rpc.repeated;
     }
 }
 
@@ -430,14 +430,14 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         while let Some(&Planned { step, fault }) = self.draw.plan.faults.get(self.planned)
             && step <= driver.steps()
-            && self.suffer(driver, fault)
+            && self.inject(driver, fault)
         {
             self.planned += 1;
         }
         let now_ns = driver.now_ns();
         while let Some(due) = self.consequences.iter().position(|(at_ns, _)| *at_ns <= now_ns) {
             let (_, what) = self.consequences.remove(due);
-            self.come_true(driver, what);
+            self.carry_out(driver, what);
         }
     }
 }

@@ -13,8 +13,8 @@
 //! The reader is the index's own get. A seed ends when the leaf has split: only WRITEs of one leaf are mixed.
 
 use super::coding::{self, Coding};
-use super::outside::TreeNodes;
-use super::walk::{self, Plot};
+use super::memory_walk::TreeNodes;
+use super::walk::{self, PoolLayout};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -89,10 +89,10 @@ struct Instant {
 /// Mixes lines of the leaf of `case` after each operation of `seed`, until a check fails.
 pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
     let config = Config::with_nodes(1, REGION_BYTES);
-    let plot = Plot::of(&case.parameters, 16, CHUNK_BYTES);
+    let pool = PoolLayout::of(&case.parameters, 16, CHUNK_BYTES);
     let mut memories = Memories::new(&config.host_bytes, 0);
-    plot.format(&config, &mut memories);
-    let geometry = plot.geometry(&config);
+    pool.format(&config, &mut memories);
+    let geometry = pool.geometry(&config);
     let place = walk::place(&geometry, &config, walk::everything(), 0);
     // Without batches, every get READs for itself.
     let options = Options { rdwc: false, ..Options::default() };
@@ -111,7 +111,7 @@ pub fn mix(case: &MixedCase, seed: u64) -> Mixed {
         let lane = Lane::new(LaneId(0), &mut scratch);
         let fabric = DirectFabric::over(&config, &mut memories);
         let root_word = root_offset(&geometry[0], place.number) as usize;
-        let Some(TreeNodes { leaf_bytes, .. }) = plot.tree() else {
+        let Some(TreeNodes { leaf_bytes, .. }) = pool.tree() else {
             mixed.finding = Some("lines are mixed in leaves of B+-trees only".to_owned());
             return;
         };

@@ -12,12 +12,13 @@
 //!
 //! - `settings`: what the caller decides. `draw`: what a seed decides ("swarm testing": Groce et al., ISSTA 2012).
 //! - `faults` and `fault_plan`: what goes wrong, as data.
-//! - `subject`: what is tested. `tree` and `recovered`: what subjects share. `sherman`, `chime` and `smart`: the kinds.
+//! - `subject`: what is tested. `tree` and `recovered`: what subjects share. Each kind has a file of its name.
+//! - `walk`: pools, and walks of an index that look directly at the memories. `memory_walk`: what a kind says for that.
 //! - `coding`: keys and values that show who wrote them.
 //! - `load`: starts operations, carries out faults, records. `tolerance`: which failures those faults excuse.
-//! - `accounting`: where memory went. `run`: one history from beginning to end. `report`: the results of many.
+//! - `accounting`: where memory went. `run`: histories from beginning to end. `report`: the results of many.
 //! - [`crash`]: every point at which an operation can be cut short.
-//! - [`lives`]: places are reused while an operation is paused.
+//! - [`reuse`]: places are reused while an operation is paused.
 //! - [`mixtures`]: READs whose lines are of several instants.
 //!
 //! Everything about a history follows from its seed and the [`Settings`]: [`Verifier::run`] gives the same result
@@ -33,14 +34,14 @@ mod draw;
 mod fault_plan;
 mod faults;
 pub mod items;
-pub mod lives;
 mod load;
 mod membership;
+mod memory_walk;
 pub mod mixtures;
-mod outside;
 mod radix;
 mod recovered;
 mod report;
+pub mod reuse;
 mod run;
 mod settings;
 mod sherman;
@@ -61,7 +62,7 @@ pub use recovered::Recovered;
 pub use report::{Finding, History, Report};
 pub use run::{Replay, Verifier};
 pub use settings::{Profile, Settings};
-pub use subject::{AfterDeath, Inside, Opened, Subject};
+pub use subject::{AfterDeath, Opened, Subject, TestAccess};
 pub use tree::{Bounded, TreeKind};
 
 macro_rules! kinds {

@@ -3,7 +3,7 @@
 use super::accounting::{Holdings, Node as Piece};
 use super::blocks::Found;
 use super::chunk_table::{chunks, pool_epoch};
-use super::subject::Picture;
+use super::subject::InnerNodeImages;
 use crate::memory::Memories;
 use dm_core::radix::slot::{Child, Node, Place, Slot, UNIT_BYTES};
 use dm_core::remote::NodeGeometry;
@@ -43,17 +43,17 @@ fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl Fn
 }
 
 /// The nodes, and the slots that lead to them.
-pub(super) fn picture(geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-    let mut picture = Picture { epoch: pool_epoch(geometry, memories), ..Picture::default() };
+pub(super) fn inner_node_images(geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+    let mut images = InnerNodeImages { epoch: pool_epoch(geometry, memories), ..InnerNodeImages::default() };
     visit(geometry, memories, |slot, image| {
-        if picture.root.is_none() {
-            picture.root = Some((Address::from_bits(slot.0), 0));
+        if images.root.is_none() {
+            images.root = Some((Address::from_bits(slot.0), 0));
         }
         if let Some(image) = image {
-            picture.nodes.push((Address::from_bits(slot.0), image.to_vec()));
+            images.nodes.push((Address::from_bits(slot.0), image.to_vec()));
         }
     });
-    picture
+    images
 }
 
 /// Chunks of the index, and the nodes in them that it reaches. Places of leaves have `leaf_place_bytes`.

@@ -4,7 +4,7 @@ use super::accounting::Holdings;
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::subject::{AfterDeath, HeldLock, Opened, Picture, Subject};
+use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, Subject};
 use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::config::Config;
@@ -32,8 +32,8 @@ const LEASE_NS: u64 = 60_000_000;
 impl TreeCase {
     /// All compute nodes join and get their redo areas, one after the other, in the same way every time.
     fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
-        let plot = self.plot();
-        let geometry = plot.geometry(config);
+        let pool = self.pool();
+        let geometry = pool.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
         let terms = LeaseConfig::of(LEASE_NS).map_err(|error| error.to_string())?;
         let mut joined = Vec::new();
@@ -41,7 +41,7 @@ impl TreeCase {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
             let lane = Lane::new(LaneId(0), &mut scratch);
             let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
-            let join = Membership::join(&lane, &geometry, &joiner, plot.redo_bytes(), terms);
+            let join = Membership::join(&lane, &geometry, &joiner, pool.redo_bytes(), terms);
             joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
         }
         Ok(joined)
@@ -51,8 +51,8 @@ impl TreeCase {
 impl<K: TreeKind> Subject for Recovered<K> {
     type Case = TreeCase;
 
-    fn name(&self) -> &'static str {
-        K::NAME_RECOVERED
+    fn name(&self) -> String {
+        format!("{}, recovered", K::NAME)
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
@@ -75,7 +75,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         }
         // As large as the compute node with the most lanes needs for its redo area, and no smaller than a node, whose
         // WRITEs may need no redo record.
-        let slot_bytes = (HEADER_BYTES + case.plot().redo_bytes()).next_multiple_of(HEADER_BYTES);
+        let slot_bytes = (HEADER_BYTES + case.pool().redo_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
         let (leaf_bytes, inner_bytes) = case.parameters.node_bytes();
         let chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).max(leaf_bytes).max(inner_bytes);
@@ -91,13 +91,13 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).coding(draw, case)
     }
 
-    fn dial(&self, _: &TreeCase, config: &mut Config) {
+    fn configure_fabric(&self, _: &TreeCase, config: &mut Config) {
         config.fences = true;
         config.crash_atomic_bytes = config.crash_atomic_bytes.max(UNIT_BYTES_MIN);
     }
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
-        case.plot().format(config, memories);
+        case.pool().format(config, memories);
         // A failure occurs again when the index is opened, and is reported there.
         let _ = case.join_all(config, memories);
     }
@@ -110,9 +110,9 @@ impl<K: TreeKind> Subject for Recovered<K> {
         guarantees: Guarantees,
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String> {
-        let geometry = case.plot().geometry(config);
+        let geometry = case.pool().geometry(config);
         let mut twin = Memories::new(&config.host_bytes, config.device_bytes as usize);
-        case.plot().format(config, &mut twin);
+        case.pool().format(config, &mut twin);
         let joined = case.join_all(config, &mut twin)?;
         let capabilities = config.capabilities();
         let mut recoveries = Vec::new();
@@ -142,8 +142,8 @@ impl<K: TreeKind> Subject for Recovered<K> {
         true
     }
 
-    fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
-        Bounded(self.0).picture(case, config, memories)
+    fn inner_node_images(&self, case: &TreeCase, config: &Config, memories: &Memories) -> InnerNodeImages {
+        Bounded(self.0).inner_node_images(case, config, memories)
     }
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {

@@ -1,9 +1,9 @@
 //! Results of histories.
 
 use super::accounting::Account;
-use super::faults::{FaultKind, Suffered};
+use super::faults::{FaultKind, InjectedFaults};
 use super::tolerance::Failed;
-use crate::check::{self, Hardness, Violation};
+use crate::check::{self, SearchLimit, Violation};
 use dm_core::marks::MARKS_MAX;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +97,7 @@ pub struct History {
     /// What is wrong. The violation of the promises comes first, if there is one.
     pub findings: Vec<Finding>,
     /// Why the checker could not judge it.
-    pub too_hard: Option<Hardness>,
+    pub too_hard: Option<SearchLimit>,
     /// Tolerable failures, by cause.
     pub failed: Vec<String>,
     /// Operations that overlap with another one on their key.
@@ -105,7 +105,7 @@ pub struct History {
     /// Operations of the load.
     pub operations: u64,
     /// The faults that happened.
-    pub suffered: Suffered,
+    pub injected: InjectedFaults,
     /// Where the memory went, if that was looked at.
     pub memory: Option<Account>,
     /// Whether operations on one key were shared between lanes; `None`: the index does not say.
@@ -139,7 +139,7 @@ pub struct Report {
     /// Steps of all drivers.
     pub steps: u64,
     /// Histories that the checker could not judge, with the last reason.
-    pub too_hard: (u64, Option<Hardness>),
+    pub too_hard: (u64, Option<SearchLimit>),
     /// Operations that failed in a tolerable way, by cause.
     pub failed: BTreeMap<String, u64>,
     /// Coverage marks, by number.
@@ -186,7 +186,7 @@ impl Report {
         self.overlapping_histories += u64::from(history.overlapping * 10 >= history.operations);
         self.operations += history.operations;
         self.overlapping += history.overlapping;
-        for (faults, more) in self.faults.iter_mut().zip(history.suffered.counts) {
+        for (faults, more) in self.faults.iter_mut().zip(history.injected.counts) {
             *faults += more;
         }
         if let Some(account) = &history.memory {

@@ -16,8 +16,6 @@ pub struct Settings {
     pub keys: (u32, u32),
     /// Memory nodes, up to 4.
     pub memory_nodes: (u32, u32),
-    /// Bytes of each memory node.
-    pub memory_bytes: usize,
     /// Faults that some of the histories have.
     pub faults: Faults,
     /// Whether the fabric has masked CAS; `None`: some do.
@@ -26,8 +24,6 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Guarantees that the fabric says it grants and does not.
     pub withdrawn: Assumptions,
-    /// Steps after which a history that does not end is given up.
-    pub steps_max: u64,
 }
 
 impl Default for Settings {
@@ -39,12 +35,10 @@ impl Default for Settings {
             operations: (60, 120),
             keys: (2, 64),
             memory_nodes: (1, 3),
-            memory_bytes: 512 << 10,
             faults: Faults::NONE,
             masked_cas: None,
             profile: None,
             withdrawn: Assumptions::empty(),
-            steps_max: 1_000_000,
         }
     }
 }

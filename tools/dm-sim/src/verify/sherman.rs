@@ -2,24 +2,18 @@
 
 mod cases;
 
-use super::accounting::{Holdings, Node};
 use super::crash::Case;
 use super::draw::{Draw, WIDE_KEYS_MIN};
 use super::items::Below;
-use super::outside::{Outside, TreeNodes};
+use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{TestAccess, test_access_of_btree};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
-use super::walk;
-use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::KEY_BYTES_MAX;
-use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
-use dm_core::operation::OpError;
-use dm_core::remote::NodeGeometry;
 use dm_core::sherman::layout::{Leaf, SPAN_MAX};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::{btree, compute, lane, layout, locks, membership, memory, recovery, sherman};
@@ -32,7 +26,6 @@ pub struct Sherman;
 
 impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
-    const NAME_RECOVERED: &'static str = "sherman, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
@@ -58,11 +51,11 @@ impl TreeKind for Sherman {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         Some((Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 8 }.into(), 10))
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         let rooms = [
             layout::mutants::DECLARED,
             lane::mutants::DECLARED,
@@ -88,7 +81,7 @@ impl TreeKind for Sherman {
             Mutant::SECOND_WITHOUT_IMAGE,
             Mutant::PIVOT_NOT_MAXIMUM,
         ];
-        rooms.concat().into_iter().filter(|bug| !not_run.contains(bug)).collect()
+        rooms.concat().into_iter().filter(|mutant| !not_run.contains(mutant)).collect()
     }
 
     /// `TORN_IS_RESIDUE` needs an old pointer to a place in the very moment of the first WRITE of the place's next
@@ -99,8 +92,8 @@ impl TreeKind for Sherman {
         &[Mutant::TORN_IS_RESIDUE, Mutant::COLLECTS_UNLOCKED]
     }
 
-    fn profile_for(bug: Mutant) -> Option<Profile> {
-        match bug {
+    fn profile_for(mutant: Mutant) -> Option<Profile> {
+        match mutant {
             Mutant::BOOKEND_VERSIONS => Some(Profile::SlowReaders),
             Mutant::TORN_IS_RESIDUE => Some(Profile::Reuse),
             _ => None,
@@ -138,7 +131,7 @@ impl TreeKind for Sherman {
         let hierarchical = rng.percent(70);
         let (combine, entry_writes) = (rng.percent(70), rng.percent(70));
         // The option of this draw no longer exists. The draw stays, so that pinned seeds keep their histories.
-        let _ = draw.dial.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
+        let _ = draw.fabric.masked_atomics && (hierarchical || !draw.plan.doubts()) && rng.percent(40);
         let options = Options {
             combine,
             hierarchical,
@@ -183,48 +176,22 @@ impl TreeKind for Sherman {
 }
 
 impl Below for Sherman {
-    const ITEMS: [&'static str; 2] = ["items", "items, recovered"];
+    const ITEMS: &'static str = "items";
     const ITEMS_OPTION: &'static str = "items";
 }
 
-impl Inside for dm_core::sherman::Sherman<'_> {
+impl TestAccess for dm_core::sherman::Sherman<'_> {
     fn locks_held(&self) -> usize {
         self.tree().locks.held()
     }
 
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
-        walk::for_each_ready(self.tree(), visit);
-    }
-
-    fn recall(&self, picture: &Picture) {
-        walk::recall(self.tree(), picture);
-    }
-
-    fn has_epochs(&self) -> bool {
-        self.tree().epochs.is_some()
-    }
-
-    async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(self.tree().turn(lane).await)
-    }
+    test_access_of_btree!();
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        Some(tree_nodes(self))
-    }
-
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        walk::picture(&tree_nodes(self), geometry, memories)
-    }
-
-    fn holdings(
-        &self,
-        parameters: &IndexParameters,
-        geometry: &[NodeGeometry],
-        memories: &Memories,
-    ) -> Result<Holdings, String> {
-        walk::holdings(&tree_nodes(self), parameters, geometry, memories)
+        let leaf = self.leaf();
+        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes })
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
@@ -239,9 +206,4 @@ impl Outside for Parameters {
             see(&key, &value);
         }
     }
-}
-
-fn tree_nodes(parameters: &Parameters) -> TreeNodes {
-    let leaf = parameters.leaf();
-    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes }
 }

@@ -9,10 +9,10 @@ use super::coding::Digits;
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
-use super::outside::{LeafLocks, Outside};
+use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::{InnerNodeImages, TestAccess};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -43,7 +43,6 @@ const LOCK_COUNT: u32 = 1;
 
 impl TreeKind for Smart {
     const NAME: &'static str = "smart";
-    const NAME_RECOVERED: &'static str = "smart, recovered";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
@@ -67,12 +66,12 @@ impl TreeKind for Smart {
         cases::all()
     }
 
-    fn lives() -> Option<(IndexParameters, u64)> {
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
     }
 
     /// Its own mutants, and those of shared code that show in it.
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         let rooms = [
             &[
                 Mutant::LIMBO_TOO_SHORT,
@@ -88,7 +87,7 @@ impl TreeKind for Smart {
             smart::mutants::DECLARED,
         ];
         // Its locks lie in leaves, and are swept by another way.
-        rooms.concat().into_iter().filter(|bug| *bug != Mutant::ROW_FREED_UNSWEPT).collect()
+        rooms.concat().into_iter().filter(|mutant| *mutant != Mutant::ROW_FREED_UNSWEPT).collect()
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {
@@ -146,7 +145,7 @@ impl TreeKind for Smart {
 }
 
 impl Below for Smart {
-    const ITEMS: [&'static str; 2] = ["items over smart", "items over smart, recovered"];
+    const ITEMS: &'static str = "items over smart";
     const ITEMS_OPTION: &'static str = "items-over-smart";
     /// Also those of the index below: it has no merges, and enumerated deaths test the others.
     const RARE_MARKS: &'static [Mark] = &[
@@ -159,7 +158,7 @@ impl Below for Smart {
     ];
 }
 
-impl Inside for dm_core::smart::Smart<'_> {
+impl TestAccess for dm_core::smart::Smart<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
@@ -175,16 +174,16 @@ impl Inside for dm_core::smart::Smart<'_> {
     }
 
     /// Newer copies would stay if there were any.
-    fn recall(&self, picture: &Picture) {
+    fn restore_copies(&self, images: &InnerNodeImages) {
         let cache = self.cache();
         cache.clear();
-        cache.set_root(Slot(picture.root.map_or(0, |(root, _)| root.to_bits())), picture.epoch);
-        for (address, image) in &picture.nodes {
+        cache.set_root(Slot(images.root.map_or(0, |(root, _)| root.to_bits())), images.epoch);
+        for (address, image) in &images.nodes {
             let slot = Slot(address.to_bits());
             if let Ok(Child::Node(kind, _)) = slot.child()
                 && let Ok(node) = RadixNode::new(image, kind, INDEX)
             {
-                cache.insert(slot, &node, picture.epoch);
+                cache.insert(slot, &node, images.epoch);
             }
         }
     }
@@ -202,14 +201,14 @@ impl Inside for dm_core::smart::Smart<'_> {
     }
 }
 
-impl Outside for Parameters {
+impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, held_bits: u64::MAX })
     }
 
-    fn picture(&self, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
-        radix::picture(geometry, memories)
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        radix::inner_node_images(geometry, memories)
     }
 
     fn holdings(

@@ -23,20 +23,24 @@ use std::pin::Pin;
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpError>> + 'a>>;
 
 /// Access to the inside of an index for tests, besides its operations.
-pub trait Inside: Index {
+pub trait TestAccess: Index {
     /// Local lock table entries that have a holder.
     fn locks_held(&self) -> usize;
 
     /// Calls `visit` with every node that this compute node could use next, and that no pointer leads to.
-    fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
+    fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
+        let _ = visit;
+    }
 
     /// Bytes that this compute node took out of the index and that are never used again.
     fn retired_bytes(&self) -> u64 {
         0
     }
 
-    /// Replaces copies of inner nodes by the older ones of `picture`. An empty picture drops all copies.
-    fn recall(&self, picture: &Picture);
+    /// Replaces copies of inner nodes by the older ones of `images`. Without images, all copies are dropped.
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        let _ = images;
+    }
 
     /// Makes the next orphan collection include this compute node's own chunks. Returns `false` if the index has no
     /// mark-and-sweep collection.
@@ -56,9 +60,32 @@ pub trait Inside: Index {
     }
 }
 
+/// The methods of [`TestAccess`] of an index whose method `tree` returns a B+-tree, but for `locks_held`. A macro,
+/// since the tree's lifetime is the index's, which a default method of the trait cannot name.
+macro_rules! test_access_of_btree {
+    () => {
+        fn for_each_ready(&self, visit: &mut dyn FnMut($crate::verify::accounting::Node)) {
+            $crate::verify::walk::for_each_ready(self.tree(), visit);
+        }
+
+        fn restore_copies(&self, images: &$crate::verify::subject::InnerNodeImages) {
+            $crate::verify::walk::restore_copies(self.tree(), images);
+        }
+
+        fn has_epochs(&self) -> bool {
+            self.tree().epochs.is_some()
+        }
+
+        async fn turn<'a>(&'a self, lane: &'a dm_core::lane::Lane<'_>) -> Result<(), dm_core::operation::OpError> {
+            $crate::verify::walk::turned(self.tree().turn(lane).await)
+        }
+    };
+}
+pub(super) use test_access_of_btree;
+
 /// The inner nodes of an index, as they were in remote memory at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct InnerNodeImages {
     /// The root and its level.
     pub root: Option<(Address, u8)>,
     /// Inner nodes that were not torn: address and image.
@@ -85,26 +112,26 @@ pub trait Opened {
     fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
     /// See [`Index::collect_orphans`].
     fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, CollectedOrphans>;
-    /// See [`Inside::locks_held`].
+    /// See [`TestAccess::locks_held`].
     fn locks_held(&self) -> usize;
-    /// See [`Inside::for_each_ready`].
+    /// See [`TestAccess::for_each_ready`].
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
-    /// See [`Inside::retired_bytes`].
+    /// See [`TestAccess::retired_bytes`].
     fn retired_bytes(&self) -> u64;
-    /// See [`Inside::recall`].
-    fn recall(&self, picture: &Picture);
-    /// See [`Inside::demand_collection`].
+    /// See [`TestAccess::restore_copies`].
+    fn restore_copies(&self, images: &InnerNodeImages);
+    /// See [`TestAccess::demand_collection`].
     fn demand_collection(&self) -> bool;
-    /// See [`Inside::has_epochs`].
+    /// See [`TestAccess::has_epochs`].
     fn has_epochs(&self) -> bool;
-    /// See [`Inside::turn`].
+    /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
 }
 
 /// Makes an [`Opened`] of an index.
 pub struct With<'i, I>(pub &'i I);
 
-impl<I: Inside> Opened for With<'_, I> {
+impl<I: TestAccess> Opened for With<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         self.0.plan()
     }
@@ -138,8 +165,8 @@ impl<I: Inside> Opened for With<'_, I> {
     fn retired_bytes(&self) -> u64 {
         self.0.retired_bytes()
     }
-    fn recall(&self, picture: &Picture) {
-        self.0.recall(picture);
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        self.0.restore_copies(images);
     }
     fn demand_collection(&self) -> bool {
         self.0.demand_collection()
@@ -177,7 +204,7 @@ pub trait Subject {
     type Case: fmt::Debug;
 
     /// Its name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> String;
 
     /// Its coverage marks, by the room that counts them.
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])>;
@@ -200,7 +227,7 @@ pub trait Subject {
     }
 
     /// Changes the fabric's settings for this case.
-    fn dial(&self, case: &Self::Case, config: &mut Config) {
+    fn configure_fabric(&self, case: &Self::Case, config: &mut Config) {
         let _ = (case, config);
     }
 
@@ -238,9 +265,9 @@ pub trait Subject {
     }
 
     /// The inner nodes as they are now. The index may be in the middle of any change.
-    fn picture(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Picture {
+    fn inner_node_images(&self, case: &Self::Case, config: &Config, memories: &Memories) -> InnerNodeImages {
         let _ = (case, config, memories);
-        Picture::default()
+        InnerNodeImages::default()
     }
 
     /// The memory of the index, and the part of it that the index reaches. The index must be quiet. `None`: this memory

@@ -1,6 +1,6 @@
 //! Which failures of operations are excused by the faults of a history.
 
-use super::faults::{FaultKind, Suffered};
+use super::faults::{FaultKind, InjectedFaults};
 use super::subject::AfterDeath;
 use crate::check::OpId;
 use dm_core::operation::{Cause, OpError};
@@ -25,16 +25,16 @@ impl Failed {
     /// - It may say that it gave up only after a death. Otherwise histories are short, and the bounds on waiting are
     ///   long.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
-    pub fn is_tolerable(&self, suffered: &Suffered, after_death: AfterDeath, deadline_ns: u64) -> bool {
-        let died = suffered.any(FaultKind::Crash) && after_death == AfterDeath::Bounded;
+    pub fn is_tolerable(&self, injected: &InjectedFaults, after_death: AfterDeath, deadline_ns: u64) -> bool {
+        let died = injected.any(FaultKind::Crash) && after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
                 Cause::PoolFull => true,
                 // The lane that leads a batch may be dropped.
-                Cause::LeaderLost => suffered.any(FaultKind::Drops),
+                Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
-                    Status::Flushed => suffered.any(FaultKind::QpError),
-                    Status::NodeDown => suffered.any(FaultKind::NodeDeath),
+                    Status::Flushed => injected.any(FaultKind::QpError),
+                    Status::NodeDown => injected.any(FaultKind::NodeDeath),
                     _ => false,
                 },
                 Cause::Deadline { .. } => deadline_ns != 0,

@@ -8,9 +8,9 @@ use super::chunk_table::chunks;
 use super::crash::Case;
 use super::draw::{Draw, Filling};
 use super::items::Below;
-use super::outside::Outside;
+use super::memory_walk::MemoryWalk;
 use super::settings::Profile;
-use super::subject::{Inside, Picture};
+use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
 use super::walk;
 use crate::memory::Memories;
@@ -41,7 +41,6 @@ const LINKS: u32 = 24;
 
 impl TreeKind for Toy {
     const NAME: &'static str = "toy";
-    const NAME_RECOVERED: &'static str = "toy, recovered";
     /// Its chunk is never given back.
     const ORPHAN_COLLECTION: &'static [Mark] = &[];
     const WRITES_RECORDS_AT_ONCE: bool = true;
@@ -61,7 +60,7 @@ impl TreeKind for Toy {
         Vec::new()
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         Vec::new()
     }
 
@@ -109,7 +108,7 @@ impl TreeKind for Toy {
 }
 
 impl Below for Toy {
-    const ITEMS: [&'static str; 2] = ["items over toy", "items over toy, recovered"];
+    const ITEMS: &'static str = "items over toy";
     const ITEMS_OPTION: &'static str = "items-over-toy";
     /// Those of the index below besides.
     const RARE_MARKS: &'static [Mark] = &[
@@ -123,15 +122,10 @@ impl Below for Toy {
     ];
 }
 
-impl Inside for dm_core::toy::Toy<'_> {
+impl TestAccess for dm_core::toy::Toy<'_> {
     fn locks_held(&self) -> usize {
         Self::locks_held(self)
     }
-
-    fn for_each_ready(&self, _: &mut dyn FnMut(Node)) {}
-
-    /// It has no copies.
-    fn recall(&self, _: &Picture) {}
 
     fn has_epochs(&self) -> bool {
         Self::has_epochs(self)
@@ -142,11 +136,7 @@ impl Inside for dm_core::toy::Toy<'_> {
     }
 }
 
-impl Outside for Parameters {
-    fn picture(&self, _: &[NodeGeometry], _: &Memories) -> Picture {
-        Picture::default()
-    }
-
+impl MemoryWalk for Parameters {
     /// Its chunk is its only node.
     fn holdings(
         &self,

@@ -8,8 +8,8 @@ use super::draw::Draw;
 use super::items::stretched::{Stretch, Stretched};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
-use super::subject::{HeldLock, Opened, Picture, Subject, With};
-use super::walk::{self, Plot};
+use super::subject::{HeldLock, InnerNodeImages, Opened, Subject, With};
+use super::walk::{self, PoolLayout};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -44,8 +44,8 @@ pub struct TreeCase {
 }
 
 impl TreeCase {
-    pub(super) fn plot(&self) -> Plot {
-        Plot::of(&self.parameters, self.lock_count, self.chunk_bytes)
+    pub(super) fn pool(&self) -> PoolLayout {
+        PoolLayout::of(&self.parameters, self.lock_count, self.chunk_bytes)
     }
 
     /// The participant of compute node `number` in the epochs.
@@ -78,8 +78,6 @@ impl TreeCase {
 pub trait TreeKind: Copy {
     /// Its name.
     const NAME: &'static str;
-    /// Its name if its compute nodes recover one another.
-    const NAME_RECOVERED: &'static str;
 
     /// See [`Subject::marks`].
     fn marks() -> Vec<(&'static str, &'static [Mark])>;
@@ -98,13 +96,13 @@ pub trait TreeKind: Copy {
     /// Cases for enumerated deaths.
     fn crash_cases() -> Vec<crash::Case>;
 
-    /// For [`super::lives`]: sizes, and how many keys make several leaves. `None`: the index takes no part in epochs.
-    fn lives() -> Option<(IndexParameters, u64)> {
+    /// For [`super::reuse`]: sizes, and how many keys make several leaves. `None`: the index takes no part in epochs.
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
         None
     }
 
     /// Mutants that can be tested in it.
-    fn bugs() -> Vec<Mutant>;
+    fn mutants() -> Vec<Mutant>;
 
     /// Of these, mutants that no history has shown within few seeds.
     fn unseen() -> &'static [Mutant] {
@@ -123,7 +121,7 @@ pub trait TreeKind: Copy {
 
     /// The profile of histories for a mutant that needs many things to coincide. Other profiles would find it, too,
     /// after some ten times as many seeds.
-    fn profile_for(bug: Mutant) -> Option<Profile>;
+    fn profile_for(mutant: Mutant) -> Option<Profile>;
 }
 
 /// A subject: trees of a kind whose dead compute nodes are not recovered.
@@ -133,8 +131,8 @@ pub struct Bounded<K>(pub K);
 impl<K: TreeKind> Subject for Bounded<K> {
     type Case = TreeCase;
 
-    fn name(&self) -> &'static str {
-        K::NAME
+    fn name(&self) -> String {
+        K::NAME.to_owned()
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {
@@ -154,7 +152,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
         // everything.
         let mut needed = Assumptions::empty();
         let config = draw.config(&super::Settings::default(), Assumptions::all());
-        let geometry = case.plot().geometry(&config);
+        let geometry = case.pool().geometry(&config);
         let place = walk::place(&geometry, &config, walk::everything(), 0);
         let spending = Spending { lanes: 1, ..case.spending.clone() };
         let asked = with_index(&place, &case.parameters, &spending, |index| needed = index.assumptions());
@@ -167,8 +165,8 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
-        case.plot().format(config, memories);
-        case.plot().format_rows(config, case.lanes.len() as u16, memories);
+        case.pool().format(config, memories);
+        case.pool().format_rows(config, case.lanes.len() as u16, memories);
     }
 
     fn open(
@@ -179,7 +177,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
         guarantees: Guarantees,
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String> {
-        let geometry = case.plot().geometry(config);
+        let geometry = case.pool().geometry(config);
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
             let (epochs, pins) = case.epochs_of(number);
             let epochs = Some(Participant { epochs: &epochs, pins: &pins });
@@ -190,19 +188,19 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
-        case.plot().locks_held(config, memories)
+        case.pool().locks_held(config, memories)
     }
 
     fn writes_records_at_once(&self) -> bool {
         K::WRITES_RECORDS_AT_ONCE
     }
 
-    fn picture(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Picture {
-        case.plot().picture(config, memories)
+    fn inner_node_images(&self, case: &TreeCase, config: &Config, memories: &Memories) -> InnerNodeImages {
+        case.pool().inner_node_images(config, memories)
     }
 
     fn holdings(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Option<Result<Holdings, String>> {
-        Some(case.plot().holdings(config, memories))
+        Some(case.pool().holdings(config, memories))
     }
 
     fn rdwc(&self, case: &TreeCase) -> Option<bool> {

@@ -1,14 +1,16 @@
 //! Makes a pool for an index, and walks the index from outside: directly in the memories, by links and headers only.
 //! The result is compared with that of the index's own `validate`. A kind of index describes itself by
-//! [`Outside`](super::outside::Outside). The walks of B+-trees are here, those of radix trees in [`super::radix`].
+//! [`MemoryWalk`](super::memory_walk::MemoryWalk). The walks of B+-trees are here, those of radix trees in
+//! [`super::radix`].
 
 use super::accounting::{Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;
 use super::chunk_table::{chunks, pool_epoch};
-use super::outside::{LeafLocks, Outside as _, TreeNodes};
-use super::subject::{HeldLock, Inside, Opened, Picture};
+use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes};
+use super::subject::{HeldLock, InnerNodeImages, Opened, TestAccess};
 use crate::config::Config;
 use crate::memory::Memories;
+use crate::pool::Pool;
 use dm_core::btree::Tree;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::{Header, NodeFlags};
@@ -25,15 +27,14 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{Joiner, Member, Row};
-use dm_core::remote::superblock::{PoolPlan, Superblock};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
 use zerocopy::IntoBytes;
 
-/// What a walk from outside has to know of a case.
+/// The pool of a case: its lock tables and chunks, and the index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plot {
+pub(super) struct PoolLayout {
     /// Lock words per memory node.
     pub lock_count: u32,
     /// Bytes of every chunk.
@@ -42,7 +43,7 @@ pub(super) struct Plot {
     pub parameters: IndexParameters,
 }
 
-impl Plot {
+impl PoolLayout {
     /// For an index of any kind.
     pub const fn of(parameters: &IndexParameters, lock_count: u32, chunk_bytes: u64) -> Self {
         Self { lock_count, chunk_bytes, parameters: *parameters }
@@ -59,9 +60,9 @@ impl Plot {
     }
 
     /// The inner nodes.
-    pub fn picture(&self, config: &Config, memories: &Memories) -> Picture {
+    pub fn inner_node_images(&self, config: &Config, memories: &Memories) -> InnerNodeImages {
         let geometry = self.geometry(config);
-        match_kind!(&self.parameters.below, Below(below) => below.picture(&geometry, memories))
+        match_kind!(&self.parameters.below, Below(below) => below.inner_node_images(&geometry, memories))
     }
 
     /// Chunks of the index, and the nodes in them that it reaches.
@@ -70,14 +71,18 @@ impl Plot {
         match_kind!(&self.parameters.below, Below(below) => below.holdings(&self.parameters, &geometry, memories))
     }
 
+    fn pool(&self, config: &Config) -> Pool {
+        Pool::new(config, self.chunk_bytes, self.lock_count).expect("settings give memory nodes room for metadata")
+    }
+
     /// The layout of the pool.
     pub fn geometry(&self, config: &Config) -> Vec<NodeGeometry> {
-        geometry(config, self.chunk_bytes, self.lock_count)
+        self.pool(config).geometry().to_vec()
     }
 
     /// Writes the superblocks.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
-        format(config, self.chunk_bytes, self.lock_count, memories);
+        self.pool(config).format(memories);
     }
 
     /// Writes rows for compute nodes that are not recovered.
@@ -143,38 +148,6 @@ impl Plot {
     }
 }
 
-fn superblocks(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<Superblock> {
-    let nodes = config.host_bytes.len() as u16;
-    let plan = |node: u16| PoolPlan {
-        pool_id: *b"a pool to verify",
-        pool_incarnation: 1,
-        node: NodeId(node),
-        nodes,
-        region_bytes: config.host_bytes[usize::from(node)] as u64,
-        chunk_bytes,
-        lock_count,
-        device_bytes: u64::from(config.device_bytes),
-        redo_row_bytes: 0,
-    };
-    (0..nodes).map(|node| plan(node).format().expect("settings give memory nodes room for metadata")).collect()
-}
-
-/// The layout of a pool.
-pub(super) fn geometry(config: &Config, chunk_bytes: u64, lock_count: u32) -> Vec<NodeGeometry> {
-    let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;
-    superblocks(config, chunk_bytes, lock_count).iter().map(decode).collect()
-}
-
-/// Writes the superblocks of a pool.
-pub(super) fn format(config: &Config, chunk_bytes: u64, lock_count: u32, memories: &mut Memories) {
-    for (number, block) in (0..).zip(superblocks(config, chunk_bytes, lock_count)) {
-        let bytes = block.as_bytes();
-        if let Some(node) = memories.get_mut(NodeId(number)) {
-            node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
-        }
-    }
-}
-
 /// A fabric that grants everything.
 pub(super) const fn everything() -> Guarantees {
     Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
@@ -227,14 +200,14 @@ pub(super) fn open_all(
     inside
 }
 
-impl Inside for AnyIndex<'_, '_, '_> {
+impl TestAccess for AnyIndex<'_, '_, '_> {
     fn locks_held(&self) -> usize {
-        match_kind!(self, AnyIndex(form) => Inside::locks_held(form.below()))
+        match_kind!(self, AnyIndex(form) => TestAccess::locks_held(form.below()))
     }
 
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node)) {
         match_kind!(self, AnyIndex(form) => {
-            Inside::for_each_ready(form.below(), visit);
+            TestAccess::for_each_ready(form.below(), visit);
             if let Some(items) = form.items() {
                 items.blocks().for_each_ready(&mut |node, offset, bytes| visit(Node { node, offset, bytes }));
             }
@@ -242,31 +215,31 @@ impl Inside for AnyIndex<'_, '_, '_> {
     }
 
     fn retired_bytes(&self) -> u64 {
-        match_kind!(self, AnyIndex(form) => Inside::retired_bytes(form.below()))
+        match_kind!(self, AnyIndex(form) => TestAccess::retired_bytes(form.below()))
     }
 
-    fn recall(&self, picture: &Picture) {
-        match_kind!(self, AnyIndex(form) => Inside::recall(form.below(), picture));
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        match_kind!(self, AnyIndex(form) => TestAccess::restore_copies(form.below(), images));
     }
 
     fn demand_collection(&self) -> bool {
         match_kind!(self, AnyIndex(form) => {
-            let nodes = Inside::demand_collection(form.below());
+            let nodes = TestAccess::demand_collection(form.below());
             let blocks = form.items().and_then(|items| items.blocks().collection()).map(Collection::demand);
             nodes || blocks.is_some()
         })
     }
 
     fn has_epochs(&self) -> bool {
-        match_kind!(self, AnyIndex(form) => Inside::has_epochs(form.below()))
+        match_kind!(self, AnyIndex(form) => TestAccess::has_epochs(form.below()))
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        match_kind!(self, AnyIndex(form) => Inside::turn(form.below(), lane).await)
+        match_kind!(self, AnyIndex(form) => TestAccess::turn(form.below(), lane).await)
     }
 }
 
-/// See [`Inside::for_each_ready`]: nodes of a B+-tree.
+/// See [`TestAccess::for_each_ready`]: nodes of a B+-tree.
 pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
     let nodes = &tree.nodes;
     nodes.for_each_ready(&mut |class: NodeClass, fresh| {
@@ -275,21 +248,21 @@ pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
     });
 }
 
-/// See [`Inside::recall`]: copies of a B+-tree.
-pub(super) fn recall(tree: &Tree<'_>, picture: &Picture) {
-    let (root, level) = picture.root.unwrap_or((Address::NULL, 0));
+/// See [`TestAccess::restore_copies`]: copies of a B+-tree.
+pub(super) fn restore_copies(tree: &Tree<'_>, images: &InnerNodeImages) {
+    let (root, level) = images.root.unwrap_or((Address::NULL, 0));
     tree.root.set(root, level);
-    if picture.nodes.is_empty() {
+    if images.nodes.is_empty() {
         tree.cache.clear();
     }
-    for (address, image) in &picture.nodes {
+    for (address, image) in &images.nodes {
         if let Some(inner) = Inner::new(&tree.inner, image) {
-            tree.cache.insert(*address, &inner, picture.epoch);
+            tree.cache.insert(*address, &inner, images.epoch);
         }
     }
 }
 
-/// The result of [`Inside::turn`].
+/// The result of [`TestAccess::turn`].
 pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
     end.map_err(|error| match error {
         RowError::Verb(error) => error.into(),
@@ -307,7 +280,7 @@ fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
     memories.get(address.node())?.host.bytes().get(start..start + bytes)
 }
 
-fn root(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
+fn root(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
     let home = geometry.first()?;
     let number = IndexNumber::new(0)?;
     let word = memories.get(NodeId(0))?.host.word(root_offset(home, number));
@@ -315,24 +288,24 @@ fn root(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Opt
     if address.is_null() {
         return None;
     }
-    let bytes = plot.leaf_bytes.min(plot.inner.bytes);
+    let bytes = tree.leaf_bytes.min(tree.inner.bytes);
     Some((address, Header::read(image(memories, address, bytes)?).level))
 }
 
 /// Calls `visit` with every node along the links of every level, with its level and image. Stops with an error at a
 /// node that gives no sound link to go on from.
 fn walk<'m>(
-    plot: &TreeNodes,
+    tree: &TreeNodes,
     geometry: &[NodeGeometry],
     memories: &'m Memories,
     lowest: u8,
     mut visit: impl FnMut(Address, u8, &'m [u8]),
 ) -> Result<(), String> {
-    let Some((mut first, root_level)) = root(plot, geometry, memories) else { return Ok(()) };
-    let inner = plot.inner;
+    let Some((mut first, root_level)) = root(tree, geometry, memories) else { return Ok(()) };
+    let inner = tree.inner;
     let mut visited = 0;
     for level in (lowest..=root_level).rev() {
-        let bytes = if level == 0 { plot.leaf_bytes } else { inner.bytes };
+        let bytes = if level == 0 { tree.leaf_bytes } else { inner.bytes };
         let mut next = first;
         let mut below = Address::NULL;
         while !next.is_null() {
@@ -360,27 +333,27 @@ fn walk<'m>(
 }
 
 /// The inner nodes that are not torn.
-pub(super) fn picture(plot: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Picture {
+pub(super) fn inner_node_images(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
     let epoch = pool_epoch(geometry, memories);
-    let mut picture = Picture { root: root(plot, geometry, memories), nodes: Vec::new(), epoch };
-    // A walk during a change may end early. The picture then has the nodes before that.
-    let _ = walk(plot, geometry, memories, 1, |address, _, image| {
+    let mut images = InnerNodeImages { root: root(tree, geometry, memories), nodes: Vec::new(), epoch };
+    // A walk during a change may end early. The images then has the nodes before that.
+    let _ = walk(tree, geometry, memories, 1, |address, _, image| {
         // A compute node copies only images that are not torn.
         if stripes::node_version(image).is_some() {
-            picture.nodes.push((address, image.to_vec()));
+            images.nodes.push((address, image.to_vec()));
         }
     });
-    picture
+    images
 }
 
 /// Chunks of the index, and the nodes in them that it reaches.
 pub(super) fn holdings(
-    plot: &TreeNodes,
+    tree: &TreeNodes,
     parameters: &IndexParameters,
     geometry: &[NodeGeometry],
     memories: &Memories,
 ) -> Result<Holdings, String> {
-    let (leaf, inner) = (plot.leaf_place_bytes as u64, plot.inner.bytes as u64);
+    let (leaf, inner) = (tree.leaf_place_bytes as u64, tree.inner.bytes as u64);
     let sizes = |kind| match kind {
         ChunkKind::Leaf => Some(leaf),
         ChunkKind::Inner => Some(inner),
@@ -389,7 +362,7 @@ pub(super) fn holdings(
     };
     let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };
     let mut found = Found::nothing(parameters);
-    walk(plot, geometry, memories, 0, |address, level, image| {
+    walk(tree, geometry, memories, 0, |address, level, image| {
         let bytes = if level == 0 { leaf } else { inner };
         holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
         if level == 0

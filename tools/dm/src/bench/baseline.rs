@@ -9,7 +9,7 @@
 //! processor time of the thread, which other processes do not affect. Results are medians.
 
 use super::comparison::{Comparison, OPERATIONS, Pair, ROUNDS};
-use super::plan::KeySource;
+use super::key_source::KeySource;
 use super::threads::{Bench, Thread};
 use crate::failure::Failure;
 use crate::workload::keys::{check, fill};
@@ -156,7 +156,7 @@ fn engine<I: Index>(
         wrong: 0,
     };
     worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(|error| {
-        bench.node.owe();
+        bench.node.mark_unsettled();
         Failure::run(error)
     })?;
     match work.wrong {

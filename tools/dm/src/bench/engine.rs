@@ -3,7 +3,9 @@
 use super::LoadBy;
 use super::comparison::Comparison;
 use super::generator::Generator;
-use super::plan::{KeySource, Plan, Run};
+use super::key_source::KeySource;
+use super::plan::Plan;
+use super::runs::Run;
 use crate::failure::Failure;
 use crate::kinds;
 use crate::report::machine::Machine;

@@ -1,6 +1,6 @@
 //! The load: draws operations for the lanes of one worker, checks their results, counts.
 
-use super::plan::KeySource;
+use super::key_source::KeySource;
 use crate::report::{KindReport, OperationCost, VerbCounts, VerbTotal};
 use crate::workload::keys::{check, fill};
 use crate::workload::stream::{self, Draw, InsertCounter};

@@ -3,7 +3,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | this one | the command line |
-//! | [`plan`] | what the command line means: workloads, keys, sizes, checked before anything starts |
+//! | [`plan`] | what the command line means, checked before anything starts |
+//! | [`runs`], [`key_source`], `region_size` | its workloads, its keys, and the size of memory nodes |
 //! | [`generator`] | the load: draws operations, checks their results, counts |
 //! | [`engine`] | what every engine does: loading, warming, running, validating |
 //! | [`shm`] | real threads, memory nodes that are processes |
@@ -23,8 +24,11 @@ pub mod baseline;
 pub mod comparison;
 pub mod engine;
 pub mod generator;
+pub mod key_source;
 pub mod output;
 pub mod plan;
+mod region_size;
+pub mod runs;
 pub mod shm;
 pub mod sim;
 pub mod sweep;

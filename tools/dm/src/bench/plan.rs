@@ -1,19 +1,18 @@
 //! What the command line means, checked before anything starts.
 
 use super::bare;
-use super::{Arguments, DistributionName, FabricName, LoadBy, With, Without, WorkloadName, ZipfName};
+use super::key_source::{KeySource, key_source};
+use super::region_size::{blocks_bytes, region_bytes};
+use super::runs::{OPERATIONS, RECORDS, Run, expected_inserts, overrides, runs, scan_length_max};
+use super::{Arguments, FabricName, LoadBy, With, Without};
 use crate::failure::Failure;
-use crate::keys::{BadKeys, RealKeys};
 use crate::kinds;
 use crate::pool::{RdmaArguments, Start};
-use crate::workload::keys::{self, Keys};
 use crate::workload::properties::Properties;
-use crate::workload::random::mix;
-use crate::workload::spec::{Phase, RequestDistribution, Spec, StandardWorkload, ZipfianMeaning};
+use crate::workload::spec::Phase;
 use dm_core::btree::Options;
-use dm_core::items::block::{KEY_BYTES_LIMIT, block_bytes, class_bytes, class_of};
 use dm_core::items::parameters::Parameters as ItemParameters;
-use dm_core::operation::{Part, RECORD_HEADER_BYTES, ScratchPlan};
+use dm_core::operation::RECORD_HEADER_BYTES;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
 use dm_host::kinds::IndexParameters;
@@ -21,81 +20,8 @@ use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
 
-/// Records unless told otherwise: what loads and runs in seconds.
-const RECORDS: u64 = 1_000_000;
-/// Operations of a workload unless told otherwise.
-const OPERATIONS: u64 = 2_000_000;
-/// The same, of workloads that mostly scan.
-const SCANS: u64 = 200_000;
 /// Lanes of a compute node, but for the one that loads and validates.
 const LANES_MAX: u32 = 65_533;
-/// Smallest region of a memory node of our own, in bytes: room for chunks half used.
-const REGION_BYTES_MIN: u64 = 32 << 20;
-
-/// Where keys come from.
-#[derive(Debug)]
-pub enum KeySource {
-    /// Made from record numbers.
-    Made(Keys),
-    /// Read from a file.
-    Real(RealKeys),
-}
-
-impl KeySource {
-    /// Writes the key of `record` into `room` and says how long it is; `None`: there is no such record.
-    #[inline]
-    pub fn write(&self, record: u64, room: &mut [u8]) -> Option<usize> {
-        match self {
-            Self::Made(keys) => {
-                keys.write(record, room.get_mut(..keys.bytes())?);
-                Some(keys.bytes())
-            }
-            Self::Real(keys) => keys.write(record, room),
-        }
-    }
-
-    /// Writes the key of `record` where an operation looks for it; `false`: there is no such record.
-    #[inline]
-    pub fn put(&self, record: u64, scratch: &mut [u8], plan: &ScratchPlan) -> bool {
-        let length = scratch.get_mut(plan.key.clone()).and_then(|room| self.write(record, room));
-        length.is_some_and(|length| plan.set_length(scratch, Part::Key, length))
-    }
-
-    /// The number by which values recognise the record of `slot`: with made keys the record's own.
-    #[inline]
-    pub fn identity(&self, record: u64, slot: &[u8]) -> u64 {
-        match self {
-            Self::Made(_) => record,
-            Self::Real(_) => identity_of(slot),
-        }
-    }
-
-    /// The same for a key that a scan found; `None`: no record has such a key.
-    #[inline]
-    pub fn identity_found(&self, slot: &[u8]) -> Option<u64> {
-        match self {
-            Self::Made(keys) => keys.record_of(slot),
-            Self::Real(keys) if keys.slot_bytes().is_none() => Some(identity_of(slot)),
-            Self::Real(_) => crate::keys::decode(slot).map(|_| identity_of(slot)),
-        }
-    }
-
-    /// Keys there are.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Made(_) => u64::MAX,
-            Self::Real(keys) => keys.len() as u64,
-        }
-    }
-}
-
-fn identity_of(slot: &[u8]) -> u64 {
-    slot.chunks(8).fold(0, |sum, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(sum ^ u64::from_le_bytes(word)).wrapping_add(1)
-    })
-}
 
 /// What the index runs on.
 #[derive(Debug)]
@@ -121,25 +47,6 @@ pub struct SimPlan {
     pub colocated: bool,
     /// No index: READs of so many bytes.
     pub raw_read: Option<u32>,
-}
-
-/// One workload to run.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// Its name in reports.
-    pub name: String,
-    /// What it is; its record count is set anew before it starts.
-    pub spec: Spec,
-}
-
-impl Run {
-    /// Operations on an index of `records` records.
-    pub fn operations(&self, records: u64) -> u64 {
-        match self.spec.phase {
-            Phase::Load => records,
-            Phase::Run => self.spec.operation_count.unwrap_or(0),
-        }
-    }
 }
 
 /// Everything `dm bench` is going to do.
@@ -419,127 +326,11 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
     })))
 }
 
-/// The workloads asked for, with properties and options in place; record counts are not set yet.
-fn runs(arguments: &Arguments, properties: &Properties, notices: &mut Vec<String>) -> Result<Vec<Run>, Failure> {
-    let is_customised = !arguments.property_files.is_empty() || !arguments.properties.is_empty();
-    let mut named: Vec<(String, Spec)> = Vec::new();
-    let standard = |workload: StandardWorkload| (workload.name().to_owned(), Spec::standard(workload));
-    match arguments.workload {
-        Some(name) => named.push(standard(name.standard())),
-        None if is_customised => {
-            let file = arguments.property_files.last().and_then(|file| file.file_name());
-            let name = file.map_or_else(|| "properties".to_owned(), |name| name.to_string_lossy().into_owned());
-            named.push((name, Spec::core()));
-        }
-        None => named.extend(StandardWorkload::ALL.map(|(_, workload)| standard(workload))),
-    }
-    let mut runs = Vec::new();
-    for (name, spec) in named {
-        let mut spec = Spec { record_count: RECORDS, operation_count: None, ..spec }
-            .with_properties(properties)
-            .map_err(Failure::usage)?;
-        if let Some(operations) = arguments.operations {
-            overrides(notices, "--operations", operations, "operationcount", spec.operation_count);
-            spec.operation_count = Some(operations);
-        } else if spec.operation_count.is_none() {
-            spec.operation_count = Some(if spec.proportions.scan > 0.5 { SCANS } else { OPERATIONS });
-        }
-        if let Some(distribution) = arguments.distribution {
-            let wanted = match distribution {
-                DistributionName::Zipfian => RequestDistribution::Zipfian,
-                DistributionName::Uniform => RequestDistribution::Uniform,
-                DistributionName::Latest => RequestDistribution::Latest,
-            };
-            if properties.is_set("requestdistribution") && wanted != spec.request_distribution {
-                notices.push("--distribution is used, not the property requestdistribution".to_owned());
-            }
-            spec.request_distribution = wanted;
-        }
-        if let Some(zipf) = arguments.zipf {
-            let wanted = match zipf {
-                ZipfName::Ycsb => ZipfianMeaning::Ycsb,
-                ZipfName::Ranked => ZipfianMeaning::Ranked,
-            };
-            if properties.is_set("zipfianmeaning") && wanted != spec.zipfian_meaning {
-                notices.push("--zipf is used, not the property zipfianmeaning".to_owned());
-            }
-            spec.zipfian_meaning = wanted;
-        }
-        runs.push(Run { name, spec });
-    }
-    Ok(runs)
-}
-
-impl WorkloadName {
-    fn standard(self) -> StandardWorkload {
-        match self {
-            Self::Load => StandardWorkload::Load,
-            Self::A => StandardWorkload::A,
-            Self::B => StandardWorkload::B,
-            Self::C => StandardWorkload::C,
-            Self::D => StandardWorkload::D,
-            Self::E => StandardWorkload::E,
-            Self::F => StandardWorkload::F,
-        }
-    }
-}
-
-fn overrides(notices: &mut Vec<String>, option: &str, value: u64, property: &str, other: Option<u64>) {
-    if let Some(other) = other
-        && other != value
-    {
-        let notice = format!("{option} {value} is used, not the property {property}={other}");
-        if !notices.contains(&notice) {
-            notices.push(notice);
-        }
-    }
-}
-
 fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> usize {
     let property = runs.iter().find_map(|run| run.spec.value_bytes);
     let Some(bytes) = arguments.value_bytes else { return property.unwrap_or(8) as usize };
     overrides(notices, "--value-bytes", bytes as u64, "fieldcount x fieldlength", property.map(u64::from));
     bytes
-}
-
-fn key_source(
-    arguments: &Arguments,
-    runs: &[Run],
-    value_bytes: usize,
-    notices: &mut Vec<String>,
-) -> Result<KeySource, Failure> {
-    let Some(path) = &arguments.keys else {
-        let order = runs.first().map_or(keys::KeyOrder::Hashed, |run| run.spec.insert_order);
-        return Ok(KeySource::Made(Keys::new(order, arguments.key_bytes).map_err(Failure::usage)?));
-    };
-    let bad = if arguments.skip_bad_keys { BadKeys::Skip } else { BadKeys::Refuse };
-    let slot_bytes = (!arguments.items).then_some(arguments.key_bytes);
-    let keys = RealKeys::read(path, slot_bytes, bad).map_err(Failure::run)?;
-    if keys.is_empty() {
-        return Err(Failure::Run(format!("{}: no keys in it", path.display())));
-    }
-    let skipped = keys.skipped();
-    notices.push(format!(
-        "{}: {} keys; left out: {} that came twice, {} longer than {} bytes",
-        path.display(),
-        keys.len(),
-        skipped.duplicate,
-        skipped.too_long,
-        slot_bytes.map_or(KEY_BYTES_LIMIT, |bytes| bytes - 1)
-    ));
-    if arguments.items {
-        notices.push(format!("keys of {} bytes on the average, {} at most", keys.mean_bytes(), keys.longest()));
-        let blocks = (0..keys.len() as u64).filter_map(|record| keys.key(record)).map(|key| {
-            let bytes = block_bytes(key.len(), value_bytes);
-            (bytes as u64, class_bytes(class_of(bytes)) as u64)
-        });
-        let (used, taken) = blocks.fold((0, 0), |(used, taken), (bytes, place)| (used + bytes, taken + place));
-        notices.push(format!(
-            "a block for each would waste {:.1} % of its place to size classes",
-            (taken - used) as f64 * 100.0 / taken.max(1) as f64
-        ));
-    }
-    Ok(KeySource::Real(keys))
 }
 
 /// Records to load: as asked for; of real keys all, but for those that the workloads will insert.
@@ -572,35 +363,4 @@ fn records(
         notices.push(format!("{held_back} of the keys are kept for inserts, {records} are loaded"));
     }
     Ok(records)
-}
-
-fn expected_inserts(spec: &Spec) -> u64 {
-    if spec.phase == Phase::Load { 0 } else { spec.expected_inserts() / 2 }
-}
-
-fn scan_length_max(spec: &Spec) -> u32 {
-    if spec.phase == Phase::Run && spec.proportions.scan > 0.0 { spec.scan_length_max } else { 0 }
-}
-
-/// Bytes of the blocks of so many records on each memory node.
-fn blocks_bytes(keys: &KeySource, value_bytes: usize, records: u64, memory_nodes: u16) -> u64 {
-    let key_bytes = match keys {
-        KeySource::Real(keys) => keys.mean_bytes(),
-        KeySource::Made(keys) => keys.bytes(),
-    };
-    let place = class_bytes(class_of(block_bytes(key_bytes, value_bytes))) as u64;
-    // Lengths differ, and compute nodes have places in store.
-    (records * place * 5 / 4 / u64::from(memory_nodes)).next_multiple_of(2 << 20)
-}
-
-/// What each memory node needs for these records, with room to spare, in whole huge pages.
-fn region_bytes(parameters: &IndexParameters, records: u64, inserts: u64, by_insert: bool, memory_nodes: u16) -> u64 {
-    let (leaf_bytes, inner_bytes) = parameters.node_bytes();
-    // Bulk-loaded leaves are four fifths full; those that split are half full at the least.
-    let leaves = |records: u64, fill: f64| records as f64 / (parameters.leaf_span() as f64 * fill);
-    let leaves = leaves(records, if by_insert { 0.48 } else { 0.75 }) + leaves(inserts, 0.4);
-    let inner = leaves / (parameters.inner_span() as f64 * 0.5);
-    let bytes = leaves * leaf_bytes as f64 + inner * inner_bytes as f64 * 1.5;
-    let per_node = (bytes / f64::from(memory_nodes)) as u64 + REGION_BYTES_MIN;
-    per_node.next_multiple_of(2 << 20)
 }

@@ -9,7 +9,8 @@
 use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
-use super::plan::{Plan, Run, SimPlan};
+use super::plan::{Plan, SimPlan};
+use super::runs::Run;
 use crate::failure::Failure;
 use crate::kinds;
 use crate::report::machine::Machine;
@@ -27,19 +28,18 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
-use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::verbs::{LaneId, NodeId};
+use dm_core::verbs::LaneId;
 use dm_host::assembly::{AssemblyError, Place};
 use dm_host::kinds::{Below, Kind as _};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
-use dm_sim::timing::crew::{CrewError, Until};
-use dm_sim::timing::{Cluster, Crew, RawReads, Shape, Usage};
+use dm_sim::pool::Pool;
+use dm_sim::timing::workers::{Until, WorkersError};
+use dm_sim::timing::{Cluster, RawReads, Shape, Usage, Workers};
 use dm_sim::{Config, DirectFabric, Memories};
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerocopy::IntoBytes as _;
 
 /// For so many counted operations, one operation runs before them and is not counted. Every lane runs one at least.
 const RAMP: u64 = 10;
@@ -120,12 +120,16 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
 fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Failure> {
     let config = Cluster::config(&sim.profile, shape);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
-    let geometry = format(&config, &mut memories)?;
+    let words = config.device_bytes / 8;
+    let pool = Pool::new(&config, CHUNK_BYTES, if words == 0 { LOCKS } else { words.min(LOCKS) })
+        .map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
+    pool.format(&mut memories);
+    let geometry = pool.geometry();
     let mut cluster = Cluster::new(&sim.profile, shape, memories);
     let capabilities = cluster.capabilities();
     let number = IndexNumber::new(0).ok_or(Failure::Run("a catalog without entries".to_owned()))?;
     let place = |compute_node: u32| Place {
-        geometry: &geometry,
+        geometry,
         number,
         member: Member { row: RowId(compute_node as u16 + 1), incarnation: 1, nonce: 1 },
         capabilities,
@@ -154,7 +158,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         sim,
         cluster: &mut cluster,
         config,
-        geometry: &geometry,
+        geometry,
         number,
         indexes: &[],
         lanes: &lanes,
@@ -178,33 +182,6 @@ fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes:
     let mut measured = measure(plan, &mut stage)?;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
-}
-
-/// Superblocks in the memories; what they say.
-fn format(config: &Config, memories: &mut Memories) -> Result<Vec<NodeGeometry>, Failure> {
-    let nodes = config.host_bytes.len() as u16;
-    let mut geometry = Vec::new();
-    for node in 0..nodes {
-        let words = config.device_bytes / 8;
-        let pool = PoolPlan {
-            pool_id: *b"simulated pool\0\0",
-            pool_incarnation: 1,
-            node: NodeId(node),
-            nodes,
-            region_bytes: config.host_bytes[usize::from(node)] as u64,
-            chunk_bytes: CHUNK_BYTES,
-            lock_count: if words == 0 { LOCKS } else { words.min(LOCKS) },
-            device_bytes: config.device_bytes.into(),
-            redo_row_bytes: 0,
-        };
-        let block = pool.format().map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
-        let bytes = block.as_bytes();
-        if let Some(memory_node) = memories.get_mut(NodeId(node)) {
-            memory_node.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
-        }
-        geometry.push(Superblock::decode(bytes).map_err(Failure::run)?.geometry);
-    }
-    Ok(geometry)
 }
 
 /// Stands for an index that is not made yet.
@@ -277,9 +254,10 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
         let streams = (0..lanes.get()).map(|lane| workload.lane(lane, Arc::clone(&inserts))).collect();
         let mut generator = Generator::new(&shared, streams, 0);
         let (indexes, lanes) = (self.indexes, self.lanes);
-        let crew = Crew::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
+        let workers =
+            Workers::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
-        let found = counted.run(crew, &mut generator, &mut Generator::set_counting, &|| {
+        let found = counted.run(workers, &mut generator, &mut Generator::set_counting, &|| {
             shared.stop.store(true, Ordering::Relaxed);
         });
         // The operation's own error says more than that it failed.
@@ -311,11 +289,11 @@ struct Found {
 }
 
 impl Counted<'_> {
-    /// Runs a crew to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps lanes
-    /// from beginning more.
+    /// Runs workers to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps
+    /// lanes from beginning more.
     fn run<'i, 'm, I, F, S, W>(
         &self,
-        mut crew: Crew<'_, 'i, 'm, I, F, S>,
+        mut workers: Workers<'_, 'i, 'm, I, F, S>,
         work: &mut W,
         count: &mut dyn FnMut(&mut W, bool),
         stop: &dyn Fn(),
@@ -326,39 +304,40 @@ impl Counted<'_> {
         S: Fn(&'i I, &'i Lane<'m>, Operation) -> F,
         W: Work,
     {
-        let failed = |error: CrewError| Failure::Run(error.to_string());
-        let lanes = crew.lanes() as u64;
+        let failed = |error: WorkersError| Failure::Run(error.to_string());
+        let lanes = workers.lanes() as u64;
         let ramp = if self.whole { 0 } else { (self.operations / RAMP).max(lanes) };
-        crew.run(work, Until::Operations(ramp)).map_err(failed)?;
-        let ramp_operations = crew.done();
+        workers.run(work, Until::Operations(ramp)).map_err(failed)?;
+        let ramp_operations = workers.done();
         count(work, true);
-        let marks =
-            |crew: &Crew<'_, 'i, 'm, I, F, S>| dm_core::rooms::MARKS.iter().map(|&mark| crew.marked(mark)).collect();
-        let marks_before: Vec<u64> = marks(&crew);
-        let before = crew.snapshot();
+        let marks = |workers: &Workers<'_, 'i, 'm, I, F, S>| {
+            dm_core::rooms::MARKS.iter().map(|&mark| workers.marked(mark)).collect()
+        };
+        let marks_before: Vec<u64> = marks(&workers);
+        let before = workers.snapshot();
         let progress = progress(self.name, self.operations);
         let began_ns = thread_ns();
         let end = ramp_operations + self.operations;
-        while crew.done() < end && !crew.is_finished() {
-            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(crew.done() + BATCH)) };
-            crew.run(work, next).map_err(failed)?;
-            progress.set_position(crew.done() - ramp_operations);
+        while workers.done() < end && !workers.is_finished() {
+            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(workers.done() + BATCH)) };
+            workers.run(work, next).map_err(failed)?;
+            progress.set_position(workers.done() - ramp_operations);
         }
         let processor_s = (thread_ns() - began_ns) as f64 / 1e9;
         progress.finish_and_clear();
-        let after = crew.snapshot();
-        let marks_after: Vec<u64> = marks(&crew);
+        let after = workers.snapshot();
+        let marks_after: Vec<u64> = marks(&workers);
         count(work, false);
         stop();
-        crew.run(work, Until::Finished).map_err(failed)?;
-        crew.settle();
+        workers.run(work, Until::Finished).map_err(failed)?;
+        workers.settle();
         let marks = dm_core::rooms::MARKS
             .iter()
             .zip(marks_before.iter().zip(&marks_after))
             .filter(|(_, (before, after))| after > before)
             .map(|(mark, (before, after))| MarkCount { name: mark.name().to_owned(), count: after - before })
             .collect();
-        let usage = Usage::between(crew.cluster(), &before, &after);
+        let usage = Usage::between(workers.cluster(), &before, &after);
         Ok(Found { usage, ramp_operations, marks, processor_s })
     }
 }
@@ -447,7 +426,8 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
             counting: false,
             stopped: false.into(),
         };
-        let crew = Crew::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
+        let workers =
+            Workers::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations: plan.raw_operations, whole: false, name: &name };
         let mut count = |work: &mut RawWork, on: bool| {
             work.counting = on;
@@ -455,7 +435,7 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
                 work.stopped.store(true, Ordering::Relaxed);
             }
         };
-        let found = counted.run(crew, &mut work, &mut count, &|| {})?;
+        let found = counted.run(workers, &mut work, &mut count, &|| {})?;
         if work.report.failed > 0 {
             return Err(Failure::Run(format!("{} raw READs failed", work.report.failed)));
         }

@@ -82,7 +82,7 @@ impl<I: Index> Bench<'_, '_, I> {
                         let ended = worker::run(index, &thread.lanes, &mut thread.fabric, &mut work, wakes);
                         if let Err(error) = ended {
                             // Its lanes could not be settled.
-                            node.owe();
+                            node.mark_unsettled();
                             shared.fail(error.to_string());
                         }
                         (work, began, Instant::now())

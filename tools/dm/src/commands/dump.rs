@@ -25,6 +25,7 @@
 use super::destination::Destination;
 use crate::failure::{Failure, print};
 use crate::pool::discard;
+use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, show, with_tool};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
@@ -94,7 +95,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         let count = write_dump(tool, &mut destination, path, wanted)?;
         let is_file = matches!(destination, Destination::File { .. });
         destination.keep()?;
-        if is_file { print(&format!("{count} records written to {}\n", path.display())) } else { Ok(()) }
+        if is_file { print(&format!("{} written to {}\n", counted(count, "record"), path.display())) } else { Ok(()) }
     })
 }
 
@@ -339,7 +340,7 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         }
         return Err(failure);
     }
-    print(&format!("{} records loaded into index \"{name}\"\n", reader.count))
+    print(&format!("{} loaded into index \"{name}\"\n", counted(reader.count, "record")))
 }
 
 /// No record of a bulk load is visible before its end, which comes after the input has been checked.

@@ -5,8 +5,9 @@
 //! rows. Every step may be repeated, by several repairs at once, on a pool in use.
 
 use crate::failure::{Failure, print};
-use crate::members::{Member, held_locks, members, on_lane, watch, with_eyes};
+use crate::members::{Member, held_locks, members, on_lane, watch, with_read_access};
 use crate::report::repaired::Repaired;
+use crate::report::text::counted;
 use crate::tool::{PoolArguments, with_tool};
 use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
@@ -26,7 +27,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: after a host with compute nodes is gone for good\n  dm repair --pool /run/dm/0,/run/dm/1\n\n\
-                  It waits for a lease to see who is silent: --lease-ms or what the compute node's row says of its own, \
+                  It waits for a lease to see who is unresponsive: --lease-ms or what the compute node's row says of its own, \
                   whichever is longer. A compute node that is alive and beats is left alone; one that is stopped for longer \
                   is ended."
 )]
@@ -74,7 +75,7 @@ type Sweep<'s> = &'s dyn Fn(&str, &[Member], &mut Repaired) -> Result<Vec<Member
 
 fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Failure> {
     let mut repaired = Repaired::default();
-    let dead = with_eyes(pool, |fabric, lane| find_dead(pool, fabric, lane, lease, &mut repaired))?;
+    let dead = with_read_access(pool, |fabric, lane| find_dead(pool, fabric, lane, lease, &mut repaired))?;
     if dead.is_empty() {
         return Ok(repaired);
     }
@@ -90,7 +91,7 @@ fn repair(pool: &Pool, lease: Duration, sweep: Sweep<'_>) -> Result<Repaired, Fa
         through.extend(known.first().map(|(index, _)| index));
     }
     if through.is_empty() {
-        with_eyes(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
+        with_read_access(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
         return Ok(repaired);
     }
     let mut left = dead;
@@ -113,7 +114,7 @@ fn find_dead(
     repaired: &mut Repaired,
 ) -> Result<Vec<Member>, Failure> {
     let mut rows = members(pool, fabric, lane)?;
-    let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.may_be_silent(lease)).max();
+    let longest = rows.iter().filter(|member| member.is_live()).map(|member| member.effective_lease(lease)).max();
     let longest = longest.unwrap_or(lease);
     // A little longer than a lease: the last heartbeat may have come just before the first look.
     watch(pool, fabric, lane, &mut rows, longest + longest / 8)?;
@@ -121,11 +122,11 @@ fn find_dead(
     for member in rows {
         match member.state {
             RowState::Free => {}
-            RowState::Live if member.silent < member.may_be_silent(lease) => {}
+            RowState::Live if member.unresponsive < member.effective_lease(lease) => {}
             RowState::Live => {
                 if !fabric.capabilities().fencing {
                     return Err(Failure::Run(format!(
-                        "compute-node row {} is silent, and this fabric cannot fence it off",
+                        "compute-node row {} is unresponsive, and this fabric cannot fence it off",
                         member.row.0
                     )));
                 }
@@ -181,21 +182,26 @@ fn free_unheld(
 fn render(repaired: &Repaired) -> String {
     let Repaired { rows_fenced, rows_freed, rows_kept, locks, chunks_freed, chunks_kept, unwritten_bytes } = repaired;
     let mut text = format!(
-        "{rows_fenced} silent compute nodes fenced, {rows_freed} rows freed, {locks} locks recovered, {chunks_freed} chunks \
-         given back\n"
+        "{} fenced, {} freed, {} recovered, {} given back\n",
+        counted(*rows_fenced, "unresponsive compute node"),
+        counted(*rows_freed, "row"),
+        counted(*locks, "lock"),
+        counted(*chunks_freed, "chunk")
     );
     if *rows_kept > 0 {
         let _ = writeln!(
             text,
-            "{rows_kept} rows stay dead: the pool has several indexes with locks in leaves, and which of them those compute nodes had open \
-             nothing says"
+            "{} kept dead: the pool has several indexes with locks in leaves, and nothing says which of them those compute \
+             nodes had open",
+            counted(*rows_kept, "row")
         );
     }
     if *chunks_kept > 0 {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{chunks_kept} chunks with nodes wait for a compute node to collect them; {unwritten_bytes} bytes of them were never written"
+            "{} with nodes kept for a compute node to collect; {unwritten_bytes} bytes of them were never written",
+            counted(*chunks_kept, "chunk")
         );
     }
     text

@@ -1,6 +1,7 @@
 //! `dm shell`: operations by hand.
 
 use crate::failure::{Failure, print};
+use crate::report::text::counted;
 use crate::tool::{PAGE_RECORDS, PoolArguments, Tool, with_tool};
 use dm_core::index::Index;
 use dm_core::operation::{Operation, OperationKind, Outcome, Part};
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let input = io::stdin();
         let is_interactive = input.is_terminal();
         let mut failed = 0;
-        let mut number = 0;
+        let mut number = 0_u64;
         let mut line = String::new();
         loop {
             if is_interactive {
@@ -72,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         match failed {
             0 => Ok(()),
-            failed => Err(Failure::Run(format!("{failed} of {} lines failed", number - 1))),
+            failed => Err(Failure::Run(format!("{failed} of {} failed", counted(number - 1, "line")))),
         }
     })
 }

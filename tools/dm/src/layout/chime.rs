@@ -1,7 +1,7 @@
 //! Structures that only CHIME indexes have. Fields are payload offsets; dumps show the stored bytes, version bytes
 //! included.
 
-use super::remote::{error, hex, value};
+use super::values::{error, hex, value};
 use super::{Sample, Structure, nodes};
 use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::chime::layout::{ENTRY_FIELDS, LOCK_FIELDS, Leaf, LeafMut, LeafShape, REPLICA_FIELDS, State, Touched};

@@ -1,6 +1,6 @@
 //! Items: entry keys, slots, blocks, and what the catalog keeps of them.
 
-use super::remote::{error, hex, value};
+use super::values::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::items::block::{self, CLASSES, KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT, class_bytes};
 use dm_core::items::key::{KeyShape, LAYER_BYTES};

@@ -1,6 +1,7 @@
 //! Nodes of the B+-trees. Fields are payload offsets; dumps show the stored bytes, version bytes included.
 
-use super::remote::{MEMBER, error, hex, value};
+use super::row::MEMBER;
+use super::values::{error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::btree::inner::{Inner, InnerMut, InnerShape};
 use dm_core::btree::node::{self, FIELDS, Header, NodeFlags};

@@ -1,6 +1,6 @@
 //! Structures that only radix trees have, and those of a SMART index.
 
-use super::remote::{error, hex, value};
+use super::values::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::radix::slot::{self, Child, Header, NODE_BYTES_MAX, Node, NodeType, Place, Slot, UNIT_BYTES};
 use dm_core::smart::layout::{LEAF_FIELDS, LeafShape, LeafState};

@@ -45,7 +45,7 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-        write!(formatter, "{}, {}, ", known(&self.cpu_model), counted(u64::from(self.logical_cores), "core"))?;
+        write!(formatter, "{}, {}, ", known(&self.cpu_model), counted(self.logical_cores, "core"))?;
         match self.memory_bytes {
             Some(bytes) => write!(formatter, "{} memory, ", size(bytes))?,
             None => write!(formatter, "memory unknown, ")?,

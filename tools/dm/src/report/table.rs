@@ -1,6 +1,6 @@
 //! The report for people.
 
-use super::text::{counted, push_row, push_table, size, table_of};
+use super::text::{counted, counted_as, push_row, push_table, size, table_of};
 use super::{Basis, Guarantee, KindReport, Report, simulation};
 use comfy_table::Table;
 use std::fmt::Write;
@@ -52,9 +52,9 @@ fn heading(report: &Report, workload: &str) -> String {
         "{index}, {workload}, seed {seed}: {} x {} x {}, {}; records of {}+{} B\nmeasured on {measured_on}\n\
          fabric      {fabric}\n{}{machine}\n",
         counted(report.cache_bytes.len() as u64, "compute node"),
-        counted(u64::from(*threads), "thread"),
-        counted(u64::from(*lanes), "lane"),
-        counted(u64::from(*memory_nodes), "memory node"),
+        counted(*threads, "thread"),
+        counted(*lanes, "lane"),
+        counted(*memory_nodes, "memory node"),
         report.key_bytes,
         report.value_bytes,
         if report.simulation.is_some() { "simulated on " } else { "machine     " },
@@ -168,10 +168,10 @@ fn push_memory(text: &mut String, report: &Report) {
     let failed: u64 = report.kinds.iter().map(|kind: &KindReport| kind.failed).sum();
     let caches: Vec<String> = report.cache_bytes.iter().map(|&bytes| size(bytes)).collect();
     let lines = [
-        format!("{} operations in {:.3} s, {failed} failed", report.operations(), report.wall_s),
+        format!("{} in {:.3} s, {failed} failed", counted(report.operations(), "operation"), report.wall_s),
         format!(
-            "{} records, {} granted by the pool, {:.1} B a record",
-            report.records,
+            "{}, {} granted by the pool, {:.1} B a record",
+            counted(report.records, "record"),
             size(report.pool_bytes),
             report.pool_per_record_bytes()
         ),
@@ -191,12 +191,12 @@ fn push_memory(text: &mut String, report: &Report) {
     });
     let tree = report.tree.as_ref().map(|tree| {
         format!(
-            "checked: {} levels, {} leaves {:.1} % full, {} inner nodes, {} half-splits; {} live, {:.1} B a record",
-            tree.levels,
-            tree.leaves,
+            "checked: {}, {} {:.1} % full, {}, {}; {} live, {:.1} B a record",
+            counted(tree.levels, "level"),
+            counted_as(tree.leaves, "leaf", "leaves"),
             tree.fill() * 100.0,
-            tree.inner_nodes,
-            tree.half_splits,
+            counted(tree.inner_nodes, "inner node"),
+            counted(tree.half_splits, "half-split"),
             size(tree.live_bytes),
             tree.live_per_record_bytes(),
         )

@@ -16,8 +16,14 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// `1 lane`, `2 lanes`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted(count: impl Into<u64>, noun: &str) -> String {
+    counted_as(count, noun, &format!("{noun}s"))
+}
+
+/// `1 index`, `2 indexes`.
+pub(crate) fn counted_as(count: impl Into<u64>, one: &str, many: &str) -> String {
+    let count = count.into();
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 pub(crate) fn table_of(header: &[&str]) -> Table {
@@ -47,6 +53,13 @@ pub(crate) fn push_table(text: &mut String, table: &Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_not_a_plural() {
+        let texts = [counted(0_u32, "lane"), counted(1_u32, "lane"), counted_as(1_u64, "index", "indexes")];
+        assert_eq!(texts, ["0 lanes", "1 lane", "1 index"]);
+        assert_eq!(counted_as(2_u64, "index", "indexes"), "2 indexes");
+    }
 
     #[test]
     fn sizes_are_read_in_binary_units() {

@@ -3,7 +3,7 @@
 use super::ledger::{Entry, Ledger};
 use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
 use crate::failure::Failure;
-use crate::members::{held_locks, with_eyes};
+use crate::members::{held_locks, with_read_access};
 use crate::pool::{Children, Start};
 use crate::report::repaired::Repaired;
 use crate::workload::random::Random;
@@ -77,7 +77,7 @@ pub struct Events {
     /// Writers that killed themselves between two lines of a WRITE, as they were told to.
     pub died_in_writes: u64,
     /// Writers that ran, and were ended by other processes all the same: too slow for their lease.
-    pub ended_unasked: u64,
+    pub ended_while_running: u64,
     /// Writers that found no free row, or no chunk for redo records, because dead writers had them.
     pub refused: u64,
     /// Repairs begun.
@@ -100,7 +100,7 @@ struct Writer {
     said: Arc<Mutex<Said>>,
     readers: Vec<JoinHandle<()>>,
     /// It was told to die in a WRITE.
-    is_mortal: bool,
+    dies_in_write: bool,
     state: State,
 }
 
@@ -127,7 +127,7 @@ struct Repair {
     child: Child,
     kill_at: Option<Instant>,
     /// The number of the writer that it shall end.
-    prey: Option<u64>,
+    victim: Option<u64>,
 }
 
 /// Everything that runs.
@@ -212,14 +212,14 @@ impl Fleet {
             command.arg(format!("--{name}")).arg(value.to_string());
         }
         // Kills from outside hardly ever come between two lines of a WRITE.
-        let is_mortal = self.random.below(3) == 0;
-        if is_mortal {
+        let dies_in_write = self.random.below(3) == 0;
+        if dies_in_write {
             let one_in = 1 + self.random.below(WRITES_TO_DIE_IN);
             command.args(["--die-in-write", &one_in.to_string()]);
         }
         #[cfg(feature = "planted")]
-        if let Some(bug) = &self.plan.plant {
-            command.args(["--plant", bug]);
+        if let Some(mutant) = &self.plan.plant {
+            command.args(["--plant", mutant]);
         }
         let mut child = command.spawn().map_err(Failure::run)?;
         let said = Arc::new(Mutex::new(Said::default()));
@@ -248,15 +248,16 @@ impl Fleet {
             }));
         }
         let input = child.stdin.take();
-        self.writers[writer as usize] = Some(Writer { child, input, said, readers, is_mortal, state: State::Running });
+        self.writers[writer as usize] =
+            Some(Writer { child, input, said, readers, dies_in_write, state: State::Running });
         self.events.started += 1;
         Ok(())
     }
 
-    // ---- what befalls them -----------------------------------------------------------------------------------
+    // ---- faults ------------------------------------------------------------------------------------------------
 
-    /// Lets things happen for `time`.
-    pub(super) fn rage(&mut self, time: Duration) -> Result<(), Failure> {
+    /// Kills, stops and repairs writers for `time`.
+    pub(super) fn run(&mut self, time: Duration) -> Result<(), Failure> {
         let end = Instant::now() + time;
         let mut next = Instant::now() + self.plan.lease;
         while Instant::now() < end && self.violations.is_empty() {
@@ -304,7 +305,7 @@ impl Fleet {
 
     /// Counts the locks that name a row, all of them a moment after its compute node died.
     fn locks_of(&self, row: u16) -> Result<u64, Failure> {
-        with_eyes(&self.pool, |fabric, lane| {
+        with_read_access(&self.pool, |fabric, lane| {
             let mut held = 0;
             for (number, geometry) in (0..).zip(self.pool.geometry()) {
                 let locks = held_locks(fabric, lane, NodeId(number), geometry)?;
@@ -370,17 +371,17 @@ impl Fleet {
 
     /// Counts a writer that ended without an action of the soak.
     fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
-        let Writer { input, said, readers, is_mortal, state, .. } = writer;
+        let Writer { input, said, readers, dies_in_write, state, .. } = writer;
         drop(input);
         for reader in readers {
             let _ = reader.join();
         }
         let errors = lock(&said).errors.trim().to_owned();
         if status.signal() == Some(Signal::KILL.as_raw()) {
-            *match (state, is_mortal) {
+            *match (state, dies_in_write) {
                 (State::Stopped { .. }, _) => &mut self.events.stopped_ended,
                 (State::Running, true) => &mut self.events.died_in_writes,
-                (State::Running, false) => &mut self.events.ended_unasked,
+                (State::Running, false) => &mut self.events.ended_while_running,
             } += 1;
         } else if status.code() == Some(REFUSED) {
             self.events.refused += 1;
@@ -393,18 +394,18 @@ impl Fleet {
 
     // ---- repairs ---------------------------------------------------------------------------------------------
 
-    fn start_repair(&mut self, prey: Option<u64>) -> Result<(), Failure> {
-        let kill_at = (prey.is_none() && self.random.below(3) == 0)
+    fn start_repair(&mut self, victim: Option<u64>) -> Result<(), Failure> {
+        let kill_at = (victim.is_none() && self.random.below(3) == 0)
             .then(|| Instant::now() + self.plan.lease.mul_f64(1.0 + self.random.unit()));
-        self.begin_repair(prey, kill_at)
+        self.begin_repair(victim, kill_at)
     }
 
-    fn begin_repair(&mut self, prey: Option<u64>, kill_at: Option<Instant>) -> Result<(), Failure> {
+    fn begin_repair(&mut self, victim: Option<u64>, kill_at: Option<Instant>) -> Result<(), Failure> {
         if self.repair.is_some() {
             return Ok(());
         }
         let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
-        self.repair = Some(Repair { child, kill_at, prey });
+        self.repair = Some(Repair { child, kill_at, victim });
         self.events.repairs += 1;
         Ok(())
     }
@@ -422,19 +423,19 @@ impl Fleet {
             self.repair = Some(repair);
             return Ok(());
         }
-        let prey = repair.prey;
+        let victim = repair.victim;
         if !self.repaired(repair)? {
             self.events.repairs_failed += 1;
             return Ok(());
         }
         // The writer was stopped before the repair began, and for longer than a lease. The repair has ended it, and
         // reported that only when it was dead.
-        let Some(writer) = prey.and_then(|prey| self.writers[prey as usize].as_mut()) else { return Ok(()) };
+        let Some(writer) = victim.and_then(|victim| self.writers[victim as usize].as_mut()) else { return Ok(()) };
         if let State::Stopped { hunted: true, .. } = writer.state
             && writer.child.try_wait().map_err(Failure::run)?.is_none()
         {
             self.violations
-                .push(format!("writer {} was stopped for a lease, and a repair left it alive", prey.unwrap_or(0)));
+                .push(format!("writer {} was stopped for a lease, and a repair left it alive", victim.unwrap_or(0)));
         }
         Ok(())
     }
@@ -443,7 +444,7 @@ impl Fleet {
     fn repaired(&mut self, repair: Repair) -> Result<bool, Failure> {
         let output = repair.child.wait_with_output().map_err(Failure::run)?;
         let Ok(repaired) = serde_json::from_slice::<Repaired>(&output.stdout) else {
-            tell_why(&String::from_utf8_lossy(&output.stderr));
+            report_failed_repair(&String::from_utf8_lossy(&output.stderr));
             return Ok(false);
         };
         self.events.repair_rows_fenced += u64::from(repaired.rows_fenced);
@@ -552,7 +553,7 @@ fn is_stopped_soon(child: &Child) -> bool {
     false
 }
 
-fn tell_why(text: &str) {
+fn report_failed_repair(text: &str) {
     let text = text.trim();
     if !text.is_empty() {
         eprintln!("a repair ended: {text}");

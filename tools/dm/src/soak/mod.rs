@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | this one | the command line, and the report |
-//! | [`fleet`] | memory nodes, writers, and what befalls them |
+//! | [`fleet`] | memory nodes, writers, and the faults that they suffer |
 //! | [`writer`] | a compute process: writes keys of its own, reads all, checks what it sees |
 //! | [`ledger`] | what was asked for and what was acknowledged, kept where a kill does not reach it |
 //! | [`verdict`] | the end: every acknowledged write, the structure, the locks, the rows |
@@ -24,6 +24,7 @@ pub mod verdict;
 pub mod writer;
 
 use crate::failure::{Failure, print};
+use crate::report::text::counted;
 use crate::tool::LeaseArguments;
 use clap::builder::RangedU64ValueParser;
 use fleet::{Events, Fleet};
@@ -77,7 +78,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Plant a bug in the writers, by name: the soak should fail
+    /// Plant a mutant in the writers, by name: the soak should fail
     #[cfg(feature = "planted")]
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
@@ -110,9 +111,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = arguments.seconds.or(arguments.minutes.map(|minutes| minutes * 60)).unwrap_or(60);
     let seed = arguments.seed.unwrap_or_else(some_seed);
     print(&format!(
-        "seed {seed}: {} writers on {} memory nodes for {seconds} s, lease {} ms\n",
-        arguments.writers,
-        arguments.memory_nodes,
+        "seed {seed}: {} on {} for {seconds} s, lease {} ms\n",
+        counted(arguments.writers, "writer"),
+        counted(arguments.memory_nodes, "memory node"),
         terms.lease_ns() / 1_000_000
     ))?;
     let plan = fleet::Plan {
@@ -127,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         plant: arguments.plant.clone(),
     };
     let mut fleet = Fleet::start(plan)?;
-    fleet.rage(Duration::from_secs(seconds))?;
+    fleet.run(Duration::from_secs(seconds))?;
     let survivors = fleet.finish()?;
     let verdict = verdict::judge(&mut fleet)?;
     let report = Report {
@@ -151,7 +152,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&render(&report))?;
     match report.violations.len() {
         0 => Ok(()),
-        found => Err(Failure::Run(format!("seed {seed}: {found} violations, the first: {}", report.violations[0]))),
+        found => {
+            let found = counted(found as u64, "violation");
+            Err(Failure::Run(format!("seed {seed}: {found}, the first: {}", report.violations[0])))
+        }
     }
 }
 
@@ -172,8 +176,9 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     let Report { events, survivors, verdict, violations, .. } = report;
     writeln!(
         text,
-        "{} killed ({} with locks in their hands, {} locks), {} dead between two lines of a WRITE, {} stopped past their lease ({} of them ended by others, {} \
-         went on, nobody having wanted their locks), {} ended by others unasked, {} refused until a repair, {} started",
+        "writers: {} killed ({} of them held locks, {} locks), {} dead between two lines of a WRITE, {} stopped for longer than \
+         their lease ({} of them ended by others, {} continued, since no other wanted their locks), {} ended by others while \
+         running, {} refused until a repair, {} started",
         events.killed,
         events.killed_with_locks,
         events.locks_of_killed,
@@ -181,7 +186,7 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
         events.stopped,
         events.stopped_ended,
         events.stopped_went_on,
-        events.ended_unasked,
+        events.ended_while_running,
         events.refused,
         events.started
     )?;
@@ -205,14 +210,14 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "at the end: {} records, all explained by {} keys' histories: {}; tree sound: {}; {} locks held; {} rows not free; {} \
-         chunks of the gone, all adopted: {} places of nodes = {} reached + {} back",
+         chunks of departed rows, all collected: {} places of nodes = {} reached + {} freed",
         verdict.records,
         verdict.keys,
         if violations.is_empty() { "yes" } else { "NO" },
         if verdict.sound { "yes" } else { "NO" },
         verdict.locks_held,
         verdict.rows_not_free,
-        verdict.chunks_of_the_gone,
+        verdict.chunks_of_departed_rows,
         verdict.places,
         verdict.places_reached,
         verdict.places_back

@@ -4,7 +4,7 @@ use super::fleet::Fleet;
 use super::ledger::version_in;
 use super::writer::{INDEX, key_of};
 use crate::failure::Failure;
-use crate::members::{held_locks, members, with_eyes};
+use crate::members::{held_locks, members, with_read_access};
 use crate::tool::with_tool;
 use dm_core::index::Index as _;
 use dm_core::memory::chunks;
@@ -34,7 +34,7 @@ pub struct Verdict {
     /// Rows that are live, fencing or dead, although all writers have ended.
     pub rows_not_free: u64,
     /// Chunks granted to rows that are free: all chunks.
-    pub chunks_of_the_gone: u64,
+    pub chunks_of_departed_rows: u64,
     /// Places of nodes in the chunks of the index.
     pub places: u64,
     /// Of these, nodes of the tree.
@@ -49,7 +49,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     let mut violations = Vec::new();
     let pool = fleet.pool().clone();
     // All writers have ended: rows and locks are looked at before the judge joins.
-    with_eyes(&pool, |fabric, lane| {
+    with_read_access(&pool, |fabric, lane| {
         for member in members(&pool, fabric, lane)? {
             if member.state != RowState::Free {
                 verdict.rows_not_free += 1;
@@ -65,7 +65,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
             let mut see = |_, entry| granted += u64::from(matches!(entry, Ok(ChunkEntry::Granted(_))));
             let walk = chunks::walk(lane, NodeId(number), geometry, 0, &mut see);
             block_on(fabric, lane, walk).map_err(Failure::run)?;
-            verdict.chunks_of_the_gone += granted;
+            verdict.chunks_of_departed_rows += granted;
         }
         Ok(())
     })?;

@@ -114,8 +114,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let terms = arguments.lease.terms()?;
     #[cfg(feature = "planted")]
-    if let Some(bug) = arguments.plant.as_deref().and_then(dm_core::rooms::mutant) {
-        dm_core::mutants::plant(Some(bug));
+    if let Some(mutant) = arguments.plant.as_deref().and_then(dm_core::rooms::mutant) {
+        dm_core::mutants::plant(Some(mutant));
     }
     let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
     let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);

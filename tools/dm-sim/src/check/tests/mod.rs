@@ -10,12 +10,12 @@ use crate::driver::LaneAt;
 
 /// A history written as lines of time: each operation says from when to when it ran, and on which lane.
 #[derive(Default)]
-struct Story {
+struct HistoryBuilder {
     initial: Vec<(u64, u64)>,
-    told: Vec<Told>,
+    operations: Vec<Operation>,
 }
 
-struct Told {
+struct Operation {
     lane: u16,
     from: u64,
     to: u64,
@@ -26,29 +26,29 @@ struct Told {
     closed: Option<u64>,
 }
 
-impl Story {
+impl HistoryBuilder {
     /// The index holds these at first.
     fn holding(initial: &[(u64, u64)]) -> Self {
-        Self { initial: initial.to_vec(), told: Vec::new() }
+        Self { initial: initial.to_vec(), operations: Vec::new() }
     }
 
     /// `lane` called at `from` and was answered at `to`.
     fn op(mut self, lane: u16, (from, to): (u64, u64), key: u64, call: Call, answer: Answer) -> Self {
         let answer = Some(answer);
-        self.told.push(Told { lane, from, to, key, call, answer, page: Vec::new(), closed: None });
+        self.operations.push(Operation { lane, from, to, key, call, answer, page: Vec::new(), closed: None });
         self
     }
 
     /// `lane` called at `from` and never heard of it again.
     fn pending(mut self, lane: u16, from: u64, key: u64, call: Call) -> Self {
-        let told = Told { lane, from, to: u64::MAX, key, call, answer: None, page: Vec::new(), closed: None };
-        self.told.push(told);
+        let operation = Operation { lane, from, to: u64::MAX, key, call, answer: None, page: Vec::new(), closed: None };
+        self.operations.push(operation);
         self
     }
 
-    /// The operation told last can do nothing from this time on.
+    /// The last operation can do nothing from this time on.
     fn closed(mut self, at: u64) -> Self {
-        self.told.last_mut().unwrap().closed = Some(at);
+        self.operations.last_mut().unwrap().closed = Some(at);
         self
     }
 
@@ -63,35 +63,42 @@ impl Story {
         more: bool,
     ) -> Self {
         let answer = Some(Answer::Page { first: 0, records: 0, more });
-        self.told.push(Told { lane, from, to, key: low, call, answer, page: page.to_vec(), closed: None });
+        self.operations.push(Operation { lane, from, to, key: low, call, answer, page: page.to_vec(), closed: None });
         self
     }
 
-    /// The history; at equal times in the order told, invocations first.
+    /// The history; at equal times in the order of the calls above, invocations first.
     fn history(&self) -> History {
         let mut history = History::new();
         for &(key, value) in &self.initial {
             history.start_with(key, value);
         }
         let mut events: Vec<(u64, u8, usize)> = Vec::new();
-        for (number, told) in self.told.iter().enumerate() {
-            events.push((told.from, 0, number));
-            if told.answer.is_some() {
-                events.push((told.to, 1, number));
+        for (number, operation) in self.operations.iter().enumerate() {
+            events.push((operation.from, 0, number));
+            if operation.answer.is_some() {
+                events.push((operation.to, 1, number));
             }
-            if let Some(at) = told.closed {
+            if let Some(at) = operation.closed {
                 events.push((at, 2, number));
             }
         }
         events.sort_unstable();
-        let mut ids = vec![OpId(0); self.told.len()];
+        let mut ids = vec![OpId(0); self.operations.len()];
         for (at, what, number) in events {
-            let told = &self.told[number];
+            let operation = &self.operations[number];
             match what {
-                0 => ids[number] = history.invoke(LaneAt::new(told.lane / 2, told.lane % 2), at, told.key, told.call),
-                1 => match told.answer {
+                0 => {
+                    ids[number] = history.invoke(
+                        LaneAt::new(operation.lane / 2, operation.lane % 2),
+                        at,
+                        operation.key,
+                        operation.call,
+                    )
+                }
+                1 => match operation.answer {
                     Some(Answer::Page { more, .. }) => {
-                        history.respond_page(ids[number], at, told.page.iter().copied(), more);
+                        history.respond_page(ids[number], at, operation.page.iter().copied(), more);
                     }
                     Some(answer) => history.respond(ids[number], at, answer),
                     None => {}

@@ -5,8 +5,8 @@ use super::*;
 const AFTER_5: Call = Call::Scan { after: true, high: None, limit: 4 };
 const BELOW_8: Call = Call::Scan { after: false, high: Some(8), limit: 4 };
 
-fn three() -> Story {
-    Story::holding(&[(5, 50), (6, 60), (7, 70)])
+fn three() -> HistoryBuilder {
+    HistoryBuilder::holding(&[(5, 50), (6, 60), (7, 70)])
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn a_missed_key_is_found() {
 
 #[test]
 fn a_key_inserted_before_the_call_must_be_there() {
-    let story =
+    let history =
         |from| three().op(1, (0, 5), 8, insert(80), Answer::Inserted).scan(0, (from, 9), 7, scan(4), &[(7, 70)], false);
-    story(4).passes();
-    story(6).fails(
+    history(4).passes();
+    history(6).fails(
         "The scan of lane c0.l0 covers key 8 and did not return it (#1) although insert of 80 by lane c0.l1 (#0) had been \
          acknowledged before and no delete ran.",
     );

@@ -21,7 +21,7 @@ const SMALL: Shape = Shape { operations: 6, keys: 2, reach: 4, failures_percent:
 
 /// A good history: a map is worked on sequentially, one operation per instant, and every operation pretends to have
 /// taken longer.
-fn good(rng: &mut Rng, shape: Shape) -> Story {
+fn good(rng: &mut Rng, shape: Shape) -> HistoryBuilder {
     let mut map = Map::default();
     for key in 0..shape.keys {
         if rng.percent(40) {
@@ -29,7 +29,7 @@ fn good(rng: &mut Rng, shape: Shape) -> Story {
         }
     }
     let initial: Vec<(u64, u64)> = map.0.iter().map(|(key, value)| (*key, *value)).collect();
-    let mut story = Story::holding(&initial);
+    let mut history = HistoryBuilder::holding(&initial);
     // What the map held at each instant, for scans.
     let mut past = vec![map.clone()];
     for number in 1..=u64::from(shape.operations) {
@@ -42,7 +42,7 @@ fn good(rng: &mut Rng, shape: Shape) -> Story {
         let lane = rng.below(8) as u16;
         if rng.percent(shape.scans_percent) {
             past.push(map.clone());
-            story = scan_past(rng, story, &past, (from, at), lane, shape);
+            history = scan_past(rng, history, &past, (from, at), lane, shape);
             continue;
         }
         let value = if rng.percent(20) { u64::from(rng.below(3)) } else { number };
@@ -56,34 +56,34 @@ fn good(rng: &mut Rng, shape: Shape) -> Story {
             _ => DELETE,
         };
         if rng.percent(shape.failures_percent) {
-            story = fail(rng, story, &mut map, (lane, from, at), key, call, shape);
+            history = fail(rng, history, &mut map, (lane, from, at), key, call, shape);
         } else {
             let answer = map.apply(key, call);
-            story = story.op(lane, (from, to), key, call, answer);
+            history = history.op(lane, (from, to), key, call, answer);
         }
         past.push(map.clone());
     }
-    story
+    history
 }
 
 /// An operation that fails around `at`, and has taken effect or not.
 fn fail(
     rng: &mut Rng,
-    story: Story,
+    history: HistoryBuilder,
     map: &mut Map,
     (lane, from, at): (u16, u64, u64),
     key: u64,
     call: Call,
     shape: Shape,
-) -> Story {
+) -> HistoryBuilder {
     let late = u64::from(rng.below(shape.reach * 100)) + 1;
     match rng.below(4) {
-        0 => story.op(lane, (from, at + late), key, call, Answer::Failed(Effect::None)),
+        0 => history.op(lane, (from, at + late), key, call, Answer::Failed(Effect::None)),
         1 => {
             let before = map.clone();
             map.apply(key, call);
             let effect = if *map == before { Effect::None } else { Effect::Done };
-            story.op(lane, (from, at + late), key, call, Answer::Failed(effect))
+            history.op(lane, (from, at + late), key, call, Answer::Failed(effect))
         }
         happens => {
             if happens == 2 {
@@ -91,17 +91,28 @@ fn fail(
             }
             // The response may come before the effect.
             let to = if rng.percent(50) { from + 1 + (at - from) / 2 } else { at + late };
-            let story = match rng.below(3) {
-                0 => story.pending(lane, from, key, call),
-                _ => story.op(lane, (from, to), key, call, Answer::Failed(Effect::Unknown)),
+            let history = match rng.below(3) {
+                0 => history.pending(lane, from, key, call),
+                _ => history.op(lane, (from, to), key, call, Answer::Failed(Effect::Unknown)),
             };
-            if shape.closing && rng.percent(60) { story.closed(at + late.max(to.saturating_sub(at))) } else { story }
+            if shape.closing && rng.percent(60) {
+                history.closed(at + late.max(to.saturating_sub(at)))
+            } else {
+                history
+            }
         }
     }
 }
 
 /// A scan that ended at `at` and saw each key at some instant of its own.
-fn scan_past(rng: &mut Rng, story: Story, past: &[Map], (from, at): (u64, u64), lane: u16, shape: Shape) -> Story {
+fn scan_past(
+    rng: &mut Rng,
+    history: HistoryBuilder,
+    past: &[Map],
+    (from, at): (u64, u64),
+    lane: u16,
+    shape: Shape,
+) -> HistoryBuilder {
     let instants: Vec<&Map> =
         (0..).zip(past).filter(|(number, _)| number * 100 >= from && number * 100 <= at).map(|(_, map)| map).collect();
     let limit = rng.below(shape.keys as u32 + 1) + 1;
@@ -117,43 +128,43 @@ fn scan_past(rng: &mut Rng, story: Story, past: &[Map], (from, at): (u64, u64), 
         .collect();
     let more = seen.len() > limit as usize || (seen.len() == limit as usize && rng.percent(50));
     seen.truncate(limit as usize);
-    story.scan(lane, (from, at + 1), low, Call::Scan { after, high, limit }, &seen, more)
+    history.scan(lane, (from, at + 1), low, Call::Scan { after, high, limit }, &seen, more)
 }
 
 /// Changes one thing.
-fn mutate(rng: &mut Rng, mut story: Story, keys: u64) -> Story {
-    let number = rng.below(story.told.len() as u32) as usize;
-    let value = u64::from(rng.below(story.told.len() as u32 + 1));
-    let told = &mut story.told[number];
+fn mutate(rng: &mut Rng, mut history: HistoryBuilder, keys: u64) -> HistoryBuilder {
+    let number = rng.below(history.operations.len() as u32) as usize;
+    let value = u64::from(rng.below(history.operations.len() as u32 + 1));
+    let operation = &mut history.operations[number];
     match rng.below(5) {
-        0 => told.key = (told.key + 1) % keys,
+        0 => operation.key = (operation.key + 1) % keys,
         1 => {
-            told.from = told.to.min(told.from + 300);
-            told.closed = told.closed.map(|at| at.max(told.from));
+            operation.from = operation.to.min(operation.from + 300);
+            operation.closed = operation.closed.map(|at| at.max(operation.from));
         }
-        2 if told.answer.is_some() => told.to = told.to.max(told.from + 2) - 1,
+        2 if operation.answer.is_some() => operation.to = operation.to.max(operation.from + 2) - 1,
         _ => {
-            told.answer = told.answer.map(|answer| match answer {
-                Answer::Absent if told.call == GET => Answer::Found(value),
-                Answer::Absent if told.call == DELETE => Answer::Deleted,
+            operation.answer = operation.answer.map(|answer| match answer {
+                Answer::Absent if operation.call == GET => Answer::Found(value),
+                Answer::Absent if operation.call == DELETE => Answer::Deleted,
                 Answer::Absent => Answer::Updated,
-                Answer::Inserted if matches!(told.call, Call::Insert { .. }) => Answer::Exists(value),
+                Answer::Inserted if matches!(operation.call, Call::Insert { .. }) => Answer::Exists(value),
                 Answer::Inserted => Answer::Replaced,
                 Answer::Replaced | Answer::Exists(_) => Answer::Inserted,
                 Answer::Found(_) | Answer::Updated | Answer::Deleted | Answer::Mismatch(_) => Answer::Absent,
                 Answer::Failed(Effect::Unknown) => Answer::Failed(Effect::Done),
                 Answer::Failed(_) => Answer::Failed(Effect::None),
                 page @ Answer::Page { .. } => {
-                    if !told.page.is_empty() {
-                        let at = rng.below(told.page.len() as u32) as usize;
-                        told.page.remove(at);
+                    if !operation.page.is_empty() {
+                        let at = rng.below(operation.page.len() as u32) as usize;
+                        operation.page.remove(at);
                     }
                     page
                 }
             });
         }
     }
-    story
+    history
 }
 
 fn passes(checker: &mut Checker, history: &History) -> bool {
@@ -191,9 +202,9 @@ fn three_judges_agree_on_small_histories() {
         let mut rng = Rng::new(seed);
         let closing = seed % 2 == 0;
         let shape = Shape { operations: 2 + rng.below(5), closing, ..SMALL };
-        let story = good(&mut rng, shape);
-        let story = if seed % 4 < 3 { mutate(&mut rng, story, shape.keys) } else { story };
-        let history = story.history();
+        let history = good(&mut rng, shape);
+        let history = if seed % 4 < 3 { mutate(&mut rng, history, shape.keys) } else { history };
+        let history = history.history();
         // Ill-shaped pages are nothing the referees know of.
         if history.operations().iter().any(|record| crate::check::scan::page_fault(&history, record).is_some()) {
             continue;
@@ -225,8 +236,8 @@ fn what_is_left_of_a_bad_history_is_bad_and_short() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
         let shape = Shape { operations: 60, keys: 4, reach: 4, failures_percent: 2, scans_percent: 10, closing: true };
-        let story = good(&mut rng, shape);
-        let history = mutate(&mut rng, story, shape.keys).history();
+        let history = good(&mut rng, shape);
+        let history = mutate(&mut rng, history, shape.keys).history();
         let Verdict::Violation(violation) = checker.check(&history) else { continue };
         let Violation::Point(point) = *violation else { continue };
         bad_ones += 1;
@@ -274,7 +285,7 @@ fn what_is_left_of_a_bad_history_is_bad_and_short() {
 
 #[test]
 fn thousands_of_usual_histories_a_second() {
-    let stories: Vec<History> = (0..200)
+    let histories: Vec<History> = (0..200)
         .map(|seed| {
             let mut rng = Rng::new(seed);
             let shape =
@@ -284,7 +295,7 @@ fn thousands_of_usual_histories_a_second() {
         .collect();
     let mut checker = Checker::default();
     let start = std::time::Instant::now();
-    for history in stories.iter().cycle().take(4000) {
+    for history in histories.iter().cycle().take(4000) {
         assert!(passes(&mut checker, history));
     }
     let elapsed = start.elapsed();

@@ -5,8 +5,8 @@
 //! of those wanted.
 
 use crate::rng::Rng;
-use crate::verify::crash::cases::{Act, Case, Ground, KEYS, Story, cross, evens};
-use crate::verify::crash::enumerate::{Probe, probe};
+use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, cross, evens};
+use crate::verify::crash::stage::{Probe, probe};
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
 use dm_core::marks::Mark;
@@ -14,7 +14,7 @@ use dm_core::operation::OperationKind::{self, Delete, Get, Insert, Update, Updat
 use dm_host::kinds::{Below, IndexParameters};
 
 /// A wanted scenario: its name, the kind of operation, and a check of what the operation did.
-type Wanted = (&'static str, OperationKind, fn(&Story, &Probe) -> bool);
+type Wanted = (&'static str, OperationKind, fn(&Scenario, &Probe) -> bool);
 
 /// Entries are written in two WRITEs: the neighborhood continues at the first entry.
 fn wraps(probe: &Probe) -> bool {
@@ -26,9 +26,9 @@ fn splits_only(probe: &Probe, grows: bool, inner: bool) -> bool {
 }
 
 /// Whether the operation's key is the lowest, or the highest, of those in the tree.
-fn at_edge(story: &Story, highest: bool) -> bool {
-    let Act::Point(_, key) = story.act else { return false };
-    let mut there = story.inserted.iter().filter(|key| !story.deleted.contains(key));
+fn at_edge(scenario: &Scenario, highest: bool) -> bool {
+    let CutOperation::Point(_, key) = scenario.operation else { return false };
+    let mut there = scenario.inserted.iter().filter(|key| !scenario.deleted.contains(key));
     there.all(|other| if highest { *other <= key } else { *other >= key })
 }
 
@@ -43,17 +43,21 @@ const WANTED: &[Wanted] = &[
     ("an insert that splits a leaf", Insert, |_, probe| splits_only(probe, false, false)),
     ("an insert that splits an inner node", Insert, |_, probe| splits_only(probe, false, true)),
     ("an insert that splits up to a new root", Insert, |_, probe| splits_only(probe, true, true)),
-    ("a delete that empties the leftmost leaf", Delete, |story, probe| probe.did(Mark::MERGE) && at_edge(story, false)),
-    ("a delete that empties the rightmost leaf", Delete, |story, probe| probe.did(Mark::MERGE) && at_edge(story, true)),
-    ("a delete that empties a leaf", Delete, |story, probe| {
-        probe.did(Mark::MERGE) && !at_edge(story, false) && !at_edge(story, true)
+    ("a delete that empties the leftmost leaf", Delete, |scenario, probe| {
+        probe.did(Mark::MERGE) && at_edge(scenario, false)
+    }),
+    ("a delete that empties the rightmost leaf", Delete, |scenario, probe| {
+        probe.did(Mark::MERGE) && at_edge(scenario, true)
+    }),
+    ("a delete that empties a leaf", Delete, |scenario, probe| {
+        probe.did(Mark::MERGE) && !at_edge(scenario, false) && !at_edge(scenario, true)
     }),
 ];
 
 /// Draws after which a scenario that was not found is an error.
 const DRAWS_MAX: u64 = 20_000;
 
-fn drawn(seed: u64) -> Story {
+fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0x5eed_0007);
     let mut keys: Vec<u64> = (0..KEYS).collect();
     // Fisher-Yates shuffle.
@@ -64,45 +68,45 @@ fn drawn(seed: u64) -> Story {
     let deleted = if rng.percent(50) { rng.below(inserted as u32) as usize } else { 0 };
     let kind = [Insert, Insert, Upsert, Delete][rng.below(4) as usize];
     let key = if kind == Delete { keys[deleted] } else { keys[inserted] };
-    Story {
+    Scenario {
         name: "",
         deleted: keys[..deleted].to_vec(),
         inserted: keys[..inserted].to_vec(),
-        act: Act::Point(kind, key),
+        operation: CutOperation::Point(kind, key),
     }
 }
 
 /// The scenarios for leaves of these sizes.
-fn stories(parameters: &IndexParameters) -> Vec<Story> {
-    let story = |name, inserted, deleted, act| Story { name, inserted, deleted, act };
-    let mut stories = vec![
-        story("the first insert of all", vec![], vec![], Act::Point(Insert, 3)),
-        story("a bulk load", vec![], vec![], Act::Bulk(9)),
-        story("an insert of a key that was deleted", evens(3), vec![2], Act::Point(Insert, 2)),
-        story("an update", evens(4), vec![], Act::Point(Update, 4)),
-        story("an update_if", evens(4), vec![], Act::Point(UpdateIf, 4)),
-        story("an upsert of a present key", evens(4), vec![], Act::Point(Upsert, 2)),
-        story("a delete", evens(4), vec![], Act::Point(Delete, 0)),
-        story("a get", evens(4), vec![], Act::Point(Get, 0)),
+fn scenarios(parameters: &IndexParameters) -> Vec<Scenario> {
+    let scenario = |name, inserted, deleted, operation| Scenario { name, inserted, deleted, operation };
+    let mut scenarios = vec![
+        scenario("the first insert of all", vec![], vec![], CutOperation::Point(Insert, 3)),
+        scenario("a bulk load", vec![], vec![], CutOperation::Bulk(9)),
+        scenario("an insert of a key that was deleted", evens(3), vec![2], CutOperation::Point(Insert, 2)),
+        scenario("an update", evens(4), vec![], CutOperation::Point(Update, 4)),
+        scenario("an update_if", evens(4), vec![], CutOperation::Point(UpdateIf, 4)),
+        scenario("an upsert of a present key", evens(4), vec![], CutOperation::Point(Upsert, 2)),
+        scenario("a delete", evens(4), vec![], CutOperation::Point(Delete, 0)),
+        scenario("a get", evens(4), vec![], CutOperation::Point(Get, 0)),
     ];
     let mut wanted = WANTED.to_vec();
     for seed in 0..DRAWS_MAX {
-        let story = drawn(seed);
-        let Act::Point(kind, _) = story.act else { continue };
+        let scenario = drawn(seed);
+        let CutOperation::Point(kind, _) = scenario.operation else { continue };
         if wanted.iter().all(|(_, other, _)| *other != kind) {
             continue;
         }
-        let ground = Ground::default();
-        let probe = probe(&Case { name: String::new(), parameters: *parameters, ground, story: story.clone() });
+        let setup = CrashSetup::default();
+        let probe = probe(&Case { name: String::new(), parameters: *parameters, setup, scenario: scenario.clone() });
         wanted.retain(|(name, other, is)| {
-            let met = *other == kind && is(&story, &probe);
+            let met = *other == kind && is(&scenario, &probe);
             if met {
-                stories.push(Story { name, ..story.clone() });
+                scenarios.push(Scenario { name, ..scenario.clone() });
             }
             !met
         });
         if wanted.is_empty() {
-            return stories;
+            return scenarios;
         }
     }
     let missing: Vec<&str> = wanted.iter().map(|(name, _, _)| *name).collect();
@@ -122,29 +126,29 @@ pub(super) fn all() -> Vec<Case> {
     let wide = Parameters { key_bytes: 48, ..short };
     // A span that is no multiple of the neighborhood; homes are the hash modulo the span.
     let odd = Parameters { leaf_span: 9, ..short };
-    let usual = Ground::default();
-    let with = |options| Ground { options, ..usual };
+    let usual = CrashSetup::default();
+    let with = |options| CrashSetup { options, ..usual };
     let variants = [
-        ("short records", short, Ground { device: true, ..usual }),
+        ("short records", short, CrashSetup { device: true, ..usual }),
         ("long records", long, usual),
-        ("three memory nodes", long, Ground { nodes: 3, device: true, ..usual }),
-        ("one lock for inner nodes", short, Ground { nodes: 2, locks: 1, ..usual }),
+        ("three memory nodes", long, CrashSetup { nodes: 3, device: true, ..usual }),
+        ("one lock for inner nodes", short, CrashSetup { nodes: 2, locks: 1, ..usual }),
         ("long keys", wide, usual),
         ("nine entries in groups of two", odd, usual),
-        ("packets of 256 bytes", long, Ground { unit_bytes: 256, ..usual }),
-        ("records longer than packets", longer, Ground { unit_bytes: 256, ..usual }),
-        ("packets longer than a node", long, Ground { nodes: 2, unit_bytes: 4096, ..usual }),
-        ("no masked CAS", short, Ground { masked_cas: false, ..usual }),
+        ("packets of 256 bytes", long, CrashSetup { unit_bytes: 256, ..usual }),
+        ("records longer than packets", longer, CrashSetup { unit_bytes: 256, ..usual }),
+        ("packets longer than a node", long, CrashSetup { nodes: 2, unit_bytes: 4096, ..usual }),
+        ("no masked CAS", short, CrashSetup { masked_cas: false, ..usual }),
         ("no command combination", long, with(Options { combine: false, ..on })),
         ("no local queues", short, with(Options { hierarchical: false, ..on })),
         ("READ chained to the lock's CAS", long, with(Options { chain_lock_read: true, ..on })),
     ];
     // These alone decide where keys go.
     let placing = |parameters: &Parameters| (parameters.key_bytes, parameters.leaf_span, parameters.neighborhood);
-    let mut known: Vec<((usize, usize, usize), Vec<Story>)> = Vec::new();
+    let mut known: Vec<((usize, usize, usize), Vec<Scenario>)> = Vec::new();
     for (_, parameters, _) in &variants {
         if known.iter().all(|(sizes, _)| *sizes != placing(parameters)) {
-            known.push((placing(parameters), stories(&(*parameters).into())));
+            known.push((placing(parameters), scenarios(&(*parameters).into())));
         }
     }
     let known = |parameters: &IndexParameters| {
@@ -152,7 +156,7 @@ pub(super) fn all() -> Vec<Case> {
         known
             .iter()
             .find(|(sizes, _)| *sizes == placing(parameters))
-            .map_or_else(Vec::new, |(_, stories)| stories.clone())
+            .map_or_else(Vec::new, |(_, scenarios)| scenarios.clone())
     };
-    cross(&variants.map(|(name, parameters, ground)| (name, parameters.into(), ground)), known)
+    cross(&variants.map(|(name, parameters, setup)| (name, parameters.into(), setup)), known)
 }

@@ -7,7 +7,7 @@ use dm_host::kinds::IndexParameters;
 
 /// The operation in which the victim dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum CutOperation {
     /// One point operation; `update_if` expects what is there.
     Point(OperationKind, u64),
     /// A bulk load of so many records into the empty index.
@@ -22,14 +22,14 @@ pub struct Case {
     /// Sizes.
     pub parameters: IndexParameters,
     /// Configuration: what differs from case to case.
-    pub ground: Ground,
+    pub setup: CrashSetup,
     /// The operation, and what precedes it.
-    pub story: Story,
+    pub scenario: Scenario,
 }
 
 /// The configuration of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct CrashSetup {
     /// Techniques.
     pub options: Options,
     /// Memory nodes.
@@ -46,7 +46,7 @@ pub struct Ground {
     pub digits: Option<Digits>,
 }
 
-impl Default for Ground {
+impl Default for CrashSetup {
     fn default() -> Self {
         Self {
             options: Options::default(),
@@ -62,7 +62,7 @@ impl Default for Ground {
 
 /// The scenario of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct Scenario {
     /// A description.
     pub name: &'static str,
     /// Keys inserted before.
@@ -70,7 +70,7 @@ pub struct Story {
     /// Keys deleted then.
     pub deleted: Vec<u64>,
     /// The operation that is cut short.
-    pub act: Act,
+    pub operation: CutOperation,
 }
 
 /// Keys of all cases lie below this.
@@ -81,15 +81,15 @@ pub(in crate::verify) fn evens(count: u64) -> Vec<u64> {
     (0..count).map(|key| key * 2).collect()
 }
 
-/// Every scenario on every ground.
+/// Every scenario on every setup.
 pub(in crate::verify) fn cross(
-    variants: &[(&str, IndexParameters, Ground)],
-    stories: impl Fn(&IndexParameters) -> Vec<Story>,
+    variants: &[(&str, IndexParameters, CrashSetup)],
+    scenarios: impl Fn(&IndexParameters) -> Vec<Scenario>,
 ) -> Vec<Case> {
     let mut cases = Vec::new();
-    for &(variant, parameters, ground) in variants {
-        for story in stories(&parameters) {
-            cases.push(Case { name: format!("{}; {variant}", story.name), parameters, ground, story });
+    for &(variant, parameters, setup) in variants {
+        for scenario in scenarios(&parameters) {
+            cases.push(Case { name: format!("{}; {variant}", scenario.name), parameters, setup, scenario });
         }
     }
     cases

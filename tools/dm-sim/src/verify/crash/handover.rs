@@ -10,9 +10,9 @@
 //! The redo slots of two lanes now hold redo records of the same lock word. The survivors have to replay lane 1's:
 //! after a replay of lane 0's record the parent would point to the retired leaf again.
 
-use super::cases::{Act, Case, Ground, KEYS, Story, evens};
-use super::enumerate::{Mode, Ran, Stage, VICTIM, probe, with_stage};
-use super::table::{ChainCut, Cut, Drive, Seen};
+use super::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, evens};
+use super::serial_fabric::{ChainProgress, CrashPoint, Drive, SeenRequest};
+use super::stage::{Mode, Ran, Stage, VICTIM, probe, with_stage};
 use crate::check::Call;
 use crate::verify::load::start;
 use dm_core::lane::{Lane, Stage as LockStage};
@@ -30,17 +30,17 @@ const EVENS: u64 = KEYS / 2;
 /// key to delete and a key to insert. There are none if locks lie in leaves, or if lanes do not queue.
 fn cases_of(case: &Case) -> Vec<(Case, u64)> {
     let mut parameters = case.parameters;
-    if parameters.locks_in_leaves() || !parameters.set_inner_span(INNER_SPAN) || !case.ground.options.hierarchical {
+    if parameters.locks_in_leaves() || !parameters.set_inner_span(INNER_SPAN) || !case.setup.options.hierarchical {
         return Vec::new();
     }
-    let ground = Ground { nodes: 2, ..case.ground };
+    let setup = CrashSetup { nodes: 2, ..case.setup };
     // In descending order: a split puts its right half into new memory. So right leaves are older, and lie on the
     // memory node of the first chunk.
     let inserted: Vec<u64> = evens(EVENS).into_iter().rev().collect();
-    let case_of = |deleted: Vec<u64>, act| {
+    let case_of = |deleted: Vec<u64>, operation| {
         let inserted = inserted.clone();
-        let story = Story { name: "a merge under a lock that was handed over", inserted, deleted, act };
-        Case { name: format!("{}; as in {}", story.name, case.name), parameters, ground, story }
+        let scenario = Scenario { name: "a merge under a lock that was handed over", inserted, deleted, operation };
+        Case { name: format!("{}; as in {}", scenario.name, case.name), parameters, setup, scenario }
     };
     let mut cases = Vec::new();
     for first in evens(EVENS) {
@@ -48,12 +48,12 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
         for records in 1..=3 {
             let keys: Vec<u64> = (0..records).map(|step| (first + 2 * step) % KEYS).collect();
             let (last, others) = keys.split_last().expect("one at least");
-            let merges = case_of(others.to_vec(), Act::Point(OperationKind::Delete, *last));
+            let merges = case_of(others.to_vec(), CutOperation::Point(OperationKind::Delete, *last));
             if !splits_over_nodes(probe(&merges).submits()) {
                 continue;
             }
             for inserted in (1..KEYS).step_by(2) {
-                let splits = case_of(others.to_vec(), Act::Point(OperationKind::Insert, inserted));
+                let splits = case_of(others.to_vec(), CutOperation::Point(OperationKind::Insert, inserted));
                 let probe = probe(&splits);
                 if probe.did(Mark::LEAF_SPLIT) && !probe.did(Mark::ROOT_GROWTH) && !probe.did(Mark::INNER_SPLIT) {
                     cases.push((splits, *last));
@@ -65,7 +65,7 @@ fn cases_of(case: &Case) -> Vec<(Case, u64)> {
 }
 
 /// Whether an operation merges leaves on two memory nodes, the left one where the parent is.
-fn splits_over_nodes(submits: &[Vec<Seen>]) -> bool {
+fn splits_over_nodes(submits: &[Vec<SeenRequest>]) -> bool {
     let write = |label| submits.iter().flatten().rfind(move |seen| seen.verb == Verb::Write && seen.label == label);
     match (write(Label::Parent), write(Label::Sibling), write(Label::Node)) {
         (Some(parent), Some(right), Some(left)) => parent.node == left.node && parent.node != right.node,
@@ -88,7 +88,7 @@ pub fn merge_under_handed_over_lock(case: &Case) -> Result<u32, String> {
             if let Some(what) = ran.findings.first() {
                 return Err(format!(
                     "{}, {:?}, delete of {deleted}, survivors {mode:?}: {what}",
-                    splits.name, splits.story.act
+                    splits.name, splits.scenario.operation
                 ));
             }
             if !died {
@@ -104,7 +104,9 @@ impl Stage<'_, '_> {
     /// Returns `false` if with these keys the lanes do not meet, or if the merge is another one.
     fn merge_under_handed_over_lock(&mut self, deleted: u64, mode: Mode) -> Result<bool, String> {
         self.begin()?;
-        let Act::Point(OperationKind::Insert, inserted) = self.case.story.act else { return Ok(false) };
+        let CutOperation::Point(OperationKind::Insert, inserted) = self.case.scenario.operation else {
+            return Ok(false);
+        };
         let (index, row, coding) = (self.opened[0], self.members[0].row.0, self.case.coding());
         let (splitter, merger) = (&self.lanes[0], &self.others[0]);
         let insert = Call::Insert { value: VICTIM };
@@ -115,15 +117,15 @@ impl Stage<'_, '_> {
         merger.port().start();
         // Up to the READ of the parent under its lock.
         for submit in 0.. {
-            match self.table.advance(row, splitter, split.as_mut(), None, Some(submit), &mut split_seen)? {
+            match self.fabric.advance(row, splitter, split.as_mut(), None, Some(submit), &mut split_seen)? {
                 Drive::Stopped if has(splitter, Label::Parent, Verb::Read) && holds(splitter) => break,
                 Drive::Stopped => {}
                 other => return Err(format!("an insert that splits, and locks no parent: {other:?}")),
             }
         }
         // Up to the parent's lock, which is not free.
-        let parked = self.table.advance(row, merger, merge.as_mut(), None, Some(usize::MAX), &mut merge_seen)?;
-        let done = self.table.advance(row, splitter, split.as_mut(), None, None, &mut split_seen)?;
+        let parked = self.fabric.advance(row, merger, merge.as_mut(), None, Some(usize::MAX), &mut merge_seen)?;
+        let done = self.fabric.advance(row, splitter, split.as_mut(), None, None, &mut split_seen)?;
         let Drive::Done(ended) = done else { return Err(format!("the insert: {done:?}")) };
         self.check(inserted, insert, &ended)?;
         if !matches!(parked, Drive::Stopped) {
@@ -131,12 +133,12 @@ impl Stage<'_, '_> {
         }
         // Up to the WRITE of the left leaf.
         for submit in merge_seen.len().. {
-            match self.table.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
+            match self.fabric.advance(row, merger, merge.as_mut(), None, Some(submit), &mut merge_seen)? {
                 Drive::Stopped if has(merger, Label::Node, Verb::Write) => break,
                 Drive::Stopped => {}
                 // The split was of a neighbour instead.
                 Drive::Done(_) => return Ok(false),
-                Drive::Died => return Err("a death without a cut".to_owned()),
+                Drive::Died => return Err("a death without a crash point".to_owned()),
             }
         }
         let left = merger.port().requests().iter().find(|request| request.label == Label::Node).map(|left| left.node.0);
@@ -149,9 +151,9 @@ impl Stage<'_, '_> {
         {
             return Ok(false);
         }
-        let chains = left.map(|node| ChainCut { node, whole: 1, part: None }).into_iter().collect();
-        let cut = Cut { submit: merge_seen.len(), chains, late: false };
-        match self.table.advance(row, merger, merge.as_mut(), Some(&cut), None, &mut merge_seen)? {
+        let chains = left.map(|node| ChainProgress { node, whole: 1, part: None }).into_iter().collect();
+        let crash_point = CrashPoint { submit: merge_seen.len(), chains, late: false };
+        match self.fabric.advance(row, merger, merge.as_mut(), Some(&crash_point), None, &mut merge_seen)? {
             Drive::Died => {}
             other => return Err(format!("the merge: {other:?}")),
         }
@@ -169,5 +171,5 @@ fn has(lane: &Lane<'_>, label: Label, verb: Verb) -> bool {
 }
 
 fn holds(lane: &Lane<'_>) -> bool {
-    lane.lock_records().iter().any(|debt| debt.stage == LockStage::Held)
+    lane.lock_records().iter().any(|record| record.stage == LockStage::Held)
 }

@@ -4,9 +4,9 @@
 //! every prefix of every chain, and every part of the next WRITE that may have landed. That part lands at once, or only
 //! while the memory nodes are being asked to fence.
 //!
-//! Each point is a run of its own from zeroed memories, without concurrency: a *table* ([`table`]) executes requests
-//! one after the other. Then the survivors continue, in several orders, and a model judges their answers. Their repairs
-//! are cut short in turn, since a repairer may die, too.
+//! Each point is a run of its own ([`stage`]) from zeroed memories, without concurrency: a [`serial_fabric`] executes
+//! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers.
+//! Their repairs are cut short in turn, since a repairer may die, too.
 //!
 //! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
 //! several deaths in one random history.
@@ -15,11 +15,13 @@ pub mod cases;
 pub mod enumerate;
 pub mod handover;
 pub mod random;
-pub mod table;
+pub mod serial_fabric;
+pub mod stage;
 
-pub use cases::{Act, Case};
-pub use enumerate::{Enumeration, descheduled_holders, enumerate};
+pub use cases::{Case, CutOperation};
+pub use enumerate::{Enumeration, enumerate};
 pub use handover::merge_under_handed_over_lock;
+pub use stage::slow_holders::descheduled_holders;
 
 use crate::verify::run::Verifier;
 use crate::verify::subject::Subject;
@@ -44,7 +46,7 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
     if let Some(found) = look(0..FIRST_HISTORIES.min(histories), &mut runs) {
         return Some(found);
     }
-    for case in cases.iter().filter(|case| case.story.act == Act::Bulk(9)) {
+    for case in cases.iter().filter(|case| case.scenario.operation == CutOperation::Bulk(9)) {
         runs += 1;
         if let Err(what) = merge_under_handed_over_lock(case) {
             return Some((runs, what));
@@ -52,7 +54,7 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
     }
     for case in cases {
         runs += 1;
-        if case.story.act == Act::Bulk(9)
+        if case.scenario.operation == CutOperation::Bulk(9)
             && let Err(what) = descheduled_holders(case)
         {
             return Some((runs, what));

@@ -16,8 +16,8 @@ use stretched::Stretch;
 
 /// A kind of tree that can have items over it.
 pub trait Below: TreeKind {
-    /// Names of the items over it.
-    const ITEMS: [&'static str; 2];
+    /// Name of the items over it.
+    const ITEMS: &'static str;
     /// The same on a command line.
     const ITEMS_OPTION: &'static str;
 
@@ -30,8 +30,7 @@ pub trait Below: TreeKind {
 pub struct ItemsOver<K>(pub K);
 
 impl<K: Below> TreeKind for ItemsOver<K> {
-    const NAME: &'static str = K::ITEMS[0];
-    const NAME_RECOVERED: &'static str = K::ITEMS[1];
+    const NAME: &'static str = K::ITEMS;
     const ORPHAN_COLLECTION: &'static [Mark] = K::ORPHAN_COLLECTION;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
@@ -56,7 +55,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         Vec::new()
     }
 
-    fn bugs() -> Vec<Mutant> {
+    fn mutants() -> Vec<Mutant> {
         let below = [Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY, Mutant::SETTLE_UNCLOSED];
         [dm_core::items::mutants::DECLARED, &below].concat()
     }

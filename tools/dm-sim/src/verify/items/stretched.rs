@@ -8,7 +8,7 @@
 //! - A value is written once, twice or three times in a row, as its first byte says.
 
 use crate::verify::accounting::Node;
-use crate::verify::subject::{Inside, Picture};
+use crate::verify::subject::{InnerNodeImages, TestAccess};
 use dm_core::index::Index;
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
@@ -196,7 +196,7 @@ impl<I: Index> Index for Stretched<'_, I> {
     }
 }
 
-impl<I: Inside> Inside for Stretched<'_, I> {
+impl<I: TestAccess> TestAccess for Stretched<'_, I> {
     fn locks_held(&self) -> usize {
         self.index.locks_held()
     }
@@ -209,8 +209,8 @@ impl<I: Inside> Inside for Stretched<'_, I> {
         self.index.retired_bytes()
     }
 
-    fn recall(&self, picture: &Picture) {
-        self.index.recall(picture);
+    fn restore_copies(&self, images: &InnerNodeImages) {
+        self.index.restore_copies(images);
     }
 
     fn demand_collection(&self) -> bool {

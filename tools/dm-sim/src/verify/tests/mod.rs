@@ -25,8 +25,8 @@ fn a_right_index_passes_with_futures_dropped_and_without() {
 }
 
 #[test]
-fn planted_bugs_are_found() {
-    for (bug, kinds) in [
+fn mutants_are_found() {
+    for (mutant, kinds) in [
         (Mutant::UnlockedGet, &["violation"][..]),
         (Mutant::EarlyUnlock, &["violation"]),
         (Mutant::LateLock, &["violation", "records"]),
@@ -34,15 +34,15 @@ fn planted_bugs_are_found() {
         (Mutant::KeepsDeleted, &["violation"]),
         (Mutant::NoMore, &["violation"]),
     ] {
-        let mut verifier = Verifier::new(Toy(bug), Settings { faults: DROPS, ..Settings::default() });
+        let mut verifier = Verifier::new(Toy(mutant), Settings { faults: DROPS, ..Settings::default() });
         let found = (0..200).find_map(|seed| verifier.run(seed).findings.into_iter().next().map(|first| (seed, first)));
-        let Some((seed, finding)) = found else { panic!("{bug:?} was not found") };
-        println!("{bug:?}, seed {seed}:\n{finding}\n");
+        let Some((seed, finding)) = found else { panic!("{mutant:?} was not found") };
+        println!("{mutant:?}, seed {seed}:\n{finding}\n");
         let whole = verifier.run(seed).operations;
         let shortest = verifier.replay_shortest(seed).expect("it was found a moment ago").history;
         assert_eq!(shortest.findings[0].kind(), finding.kind());
         assert!(shortest.operations <= whole);
-        assert!(kinds.contains(&finding.kind()), "{bug:?}: {finding}");
+        assert!(kinds.contains(&finding.kind()), "{mutant:?}: {finding}");
     }
 }
 
@@ -169,10 +169,10 @@ fn the_shortest_replay_leaves_out_faults_that_do_not_matter() {
 
 #[test]
 fn what_leaves_a_radix_tree_comes_back_and_nobody_sees_it_there() {
-    let lives = lives::play(Smart, 0..6000);
-    assert_eq!(lives.finding, None);
+    let played = reuse::play(Smart, 0..6000);
+    assert_eq!(played.finding, None);
     let marks = [Mark::LIMBO_LEFT, Mark::LEAF_REPLACED, Mark::LEAF_LEFT_OUT, Mark::NODE_LEFT_OUT, Mark::FINALIZED_MET];
     for mark in marks {
-        assert!(lives.marks[mark.number()] > 200, "{mark:?}: {}", lives.marks[mark.number()]);
+        assert!(played.marks[mark.number()] > 200, "{mark:?}: {}", played.marks[mark.number()]);
     }
 }

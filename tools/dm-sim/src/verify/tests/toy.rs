@@ -5,7 +5,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::verify::accounting::Node;
 use crate::verify::draw::Draw;
-use crate::verify::subject::{HeldLock, Inside, Opened, Picture, Subject, With};
+use crate::verify::subject::{HeldLock, InnerNodeImages, Opened, Subject, TestAccess, With};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
@@ -47,7 +47,7 @@ const SLOT_BYTES: usize = 128;
 const TRIES_MAX: u32 = 10_000;
 
 struct Table {
-    bug: Mutant,
+    mutant: Mutant,
     row: u64,
     plan: ScratchPlan,
     lock: usize,
@@ -55,7 +55,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(bug: Mutant, row: u64) -> Self {
+    fn new(mutant: Mutant, row: u64) -> Self {
         let page = 512..512 + 8 * (KEY_BYTES + VALUE_BYTES);
         let slots = 2048;
         let plan = ScratchPlan {
@@ -70,7 +70,7 @@ impl Table {
             lengths: 0..0,
             total_bytes: slots + SLOTS * SLOT_BYTES,
         };
-        Self { bug, row, plan, lock: 16, slots }
+        Self { mutant, row, plan, lock: 16, slots }
     }
 
     fn tag(&self, lane: &Lane<'_>) -> u64 {
@@ -135,7 +135,7 @@ impl Table {
             OperationKind::UpdateIf | OperationKind::DeleteIf if !matches => (Outcome::Mismatch, None),
             OperationKind::Delete | OperationKind::DeleteIf => {
                 scratch[self.slot(slot).start] = 0;
-                (Outcome::Deleted, (self.bug != Mutant::KeepsDeleted).then_some(slot))
+                (Outcome::Deleted, (self.mutant != Mutant::KeepsDeleted).then_some(slot))
             }
             OperationKind::Get | OperationKind::Scan => (Outcome::Found, None),
             OperationKind::Update | OperationKind::UpdateIf | OperationKind::Upsert => {
@@ -161,21 +161,21 @@ impl Table {
             let record = self.plan.record(position);
             scratch.copy_within(at + 8..at + 16 + VALUE_BYTES, record.start);
         }
-        let more = slots.len() > wanted && self.bug != Mutant::NoMore;
+        let more = slots.len() > wanted && self.mutant != Mutant::NoMore;
         Outcome::Page { records: slots.len().min(wanted) as u32, more }
     }
 
     async fn run(&self, lane: &Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
         let port = lane.port();
-        if operation.kind == OperationKind::Get && self.bug == Mutant::UnlockedGet {
+        if operation.kind == OperationKind::Get && self.mutant == Mutant::UnlockedGet {
             self.read(lane).await?;
             return Ok(port.with(|scratch| self.decide(scratch, operation.kind).0));
         }
-        if self.bug == Mutant::LateLock {
+        if self.mutant == Mutant::LateLock {
             self.read(lane).await?;
         }
         self.acquire(lane).await?;
-        if self.bug != Mutant::LateLock {
+        if self.mutant != Mutant::LateLock {
             self.read(lane).await?;
         }
         let (outcome, changed) = port.with(|scratch| match operation.kind {
@@ -183,14 +183,14 @@ impl Table {
             kind => self.decide(scratch, kind),
         });
         let unknown = |error: OpError| OpError { effect: Effect::Unknown, ..error };
-        if self.bug == Mutant::EarlyUnlock {
+        if self.mutant == Mutant::EarlyUnlock {
             port.call(self.unlock(lane)).await?;
         }
         if let Some(slot) = changed {
             let at = TABLE + (slot * SLOT_BYTES) as u64;
             port.push(Request::write(Label::Entry, NODE, at, SLOT_BYTES, self.slot(slot).start));
         }
-        if self.bug != Mutant::EarlyUnlock {
+        if self.mutant != Mutant::EarlyUnlock {
             port.push(self.unlock(lane));
         }
         port.submit().await.map_err(|error| unknown(error.into()))?;
@@ -217,7 +217,7 @@ impl Index for Table {
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.port().call(Request::read(Label::Lock, NODE, LOCK, 8, self.lock)).await?;
         let word = lane.port().with(|scratch| scratch[self.lock..self.lock + 8].to_vec());
-        if word == self.tag(lane).to_le_bytes() && self.bug != Mutant::ForgetfulSettle {
+        if word == self.tag(lane).to_le_bytes() && self.mutant != Mutant::ForgetfulSettle {
             lane.port().call(self.unlock(lane)).await?;
         }
         Ok(())
@@ -246,21 +246,21 @@ impl Index for Table {
     }
 }
 
-impl Inside for Table {
+impl TestAccess for Table {
     fn locks_held(&self) -> usize {
         0
     }
 
     fn for_each_ready(&self, _: &mut dyn FnMut(Node)) {}
 
-    fn recall(&self, _: &Picture) {}
+    fn restore_copies(&self, _: &InnerNodeImages) {}
 }
 
 impl Subject for Toy {
     type Case = ();
 
-    fn name(&self) -> &'static str {
-        "toy"
+    fn name(&self) -> String {
+        "toy".to_owned()
     }
 
     fn marks(&self) -> Vec<(&'static str, &'static [Mark])> {

@@ -9,9 +9,9 @@ mod radix;
 
 use crate::failure::{Failure, print};
 use crate::kinds;
-use crate::members::{held_locks, members, on_lane, watch, with_eyes};
+use crate::members::{held_locks, members, on_lane, watch, with_read_access};
 use crate::report::Tree;
-use crate::report::text::size;
+use crate::report::text::{counted, counted_as, size};
 use crate::tool::{PoolArguments, with_tool};
 use account::{Account, account};
 use dm_core::items::parameters::Parameters;
@@ -125,7 +125,7 @@ struct RowView {
     /// Its lease, if it has announced one.
     lease_ms: Option<u64>,
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
-    silent_ms: Option<u64>,
+    unresponsive_ms: Option<u64>,
     locks_held: usize,
     host: Option<String>,
 }
@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let terms = arguments.pool.terms()?;
     let memory = arguments.pool.connect()?;
     let watch = arguments.watch_ms.map_or(Duration::from_nanos(terms.lease_ns() / 4), Duration::from_millis);
-    let mut inspection = with_eyes(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
+    let mut inspection = with_read_access(&memory.pool, |fabric, lane| inspect(&memory.pool, fabric, lane, watch))?;
     if !arguments.no_walk {
         for index in inspection.indexes.iter_mut().filter(|index| index.key_bytes.is_some()) {
             // Before this program joins, and has places of its own.
@@ -164,11 +164,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let places = parameters.node_bytes();
             let longest_block_bytes = parameters.items.as_ref().map_or(0, Parameters::longest_place_bytes);
             if kinds::is_radix(&parameters) {
-                index.radix_memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                index.radix_memory = Some(with_read_access(&memory.pool, |fabric, lane| {
                     radix::account(&memory.pool, fabric, lane, entry.number, (places.0, longest_block_bytes))
                 })?);
             } else {
-                index.memory = Some(with_eyes(&memory.pool, |fabric, lane| {
+                index.memory = Some(with_read_access(&memory.pool, |fabric, lane| {
                     let rows = members(&memory.pool, fabric, lane)?;
                     account(&memory.pool, fabric, lane, &rows, entry.number, places, longest_block_bytes)
                 })?);
@@ -318,7 +318,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
                 lanes: member.lanes,
                 heartbeat: member.heartbeat,
                 lease_ms: member.lease.map(|lease| lease.as_millis() as u64),
-                silent_ms: member.is_live().then_some(member.silent.as_millis() as u64),
+                unresponsive_ms: member.is_live().then_some(member.unresponsive.as_millis() as u64),
                 locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
                 host: member.host,
             })
@@ -420,23 +420,23 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     for node in memory_nodes {
         writeln!(
             text,
-            "memory node {}: region {}, {} chunks of {}: {} free, {} granted, {} given back, {} corrupt; \
-             {} lock words in {} memory, {} held; {}",
+            "memory node {}: region {}, {} of {}: {} free, {} granted, {} given back, {} corrupt; {} in {} memory, \
+             {} held; {}",
             node.node,
             size(node.region_bytes),
-            node.chunks,
+            counted(node.chunks, "chunk"),
             size(node.chunk_bytes),
             node.chunks_free,
             node.chunks_granted,
             node.chunks_given_back,
             node.chunks_corrupt,
-            node.lock_words,
+            counted(node.lock_words, "lock word"),
             node.lock_space,
             node.locks_held,
             node.pages
         )?;
     }
-    writeln!(text, "\n{} indexes", indexes.len())?;
+    writeln!(text, "\n{}", counted_as(indexes.len() as u64, "index", "indexes"))?;
     for index in indexes {
         writeln!(
             text,
@@ -448,20 +448,20 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
             size(index.granted_bytes)
         )?;
         for chunks in &index.chunks {
-            writeln!(text, "  memory node {}: {} chunks of kind {}", chunks.node, chunks.granted, chunks.kind)?;
+            let granted = counted(chunks.granted, "chunk");
+            writeln!(text, "  memory node {}: {granted} of kind {}", chunks.node, chunks.kind)?;
         }
         if let Some(tree) = &index.tree {
             writeln!(
                 text,
-                "  {} records, {} levels, {} leaves {:.0} % full ({} empty), {} inner nodes, {} half-splits, {} live, \
-                 {:.1} B a record",
-                tree.records,
-                tree.levels,
-                tree.leaves,
+                "  {}, {}, {} {:.0} % full ({} empty), {}, {}, {} live, {:.1} B a record",
+                counted(tree.records, "record"),
+                counted(tree.levels, "level"),
+                counted_as(tree.leaves, "leaf", "leaves"),
                 tree.fill() * 100.0,
                 tree.empty_leaves,
-                tree.inner_nodes,
-                tree.half_splits,
+                counted(tree.inner_nodes, "inner node"),
+                counted(tree.half_splits, "half-split"),
                 size(tree.live_bytes),
                 tree.live_per_record_bytes()
             )?;
@@ -480,23 +480,29 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     for row in rows {
         write!(text, "{}: {}, incarnation {}", row.row, row.state, row.incarnation)?;
         if let (Some(lanes), Some(host)) = (row.lanes, &row.host) {
-            write!(text, ", {lanes} lanes, host {host}")?;
+            write!(text, ", {}, host {host}", counted(lanes, "lane"))?;
         }
         if let Some(ms) = row.lease_ms {
             write!(text, ", lease {ms} ms")?;
         }
-        match row.silent_ms {
+        match row.unresponsive_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
-            Some(ms) if *watched_ms > 0 => write!(text, ", SILENT for at least {ms} ms (heartbeat {})", row.heartbeat)?,
+            Some(ms) if *watched_ms > 0 => {
+                write!(text, ", UNRESPONSIVE for at least {ms} ms (heartbeat {})", row.heartbeat)?
+            }
             _ => {}
         }
         writeln!(
             text,
             "{}",
-            if row.locks_held > 0 { format!(", holds {} locks", row.locks_held) } else { String::new() }
+            if row.locks_held > 0 {
+                format!(", holds {}", counted(row.locks_held as u64, "lock"))
+            } else {
+                String::new()
+            }
         )?;
     }
-    writeln!(text, "\n{} locks held", locks.len())?;
+    writeln!(text, "\n{} held", counted(locks.len() as u64, "lock"))?;
     for lock in locks.iter().take(LOCKS_SHOWN) {
         writeln!(
             text,
@@ -512,7 +518,8 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     if locks.len() > LOCKS_SHOWN {
         writeln!(text, "... and {} more", locks.len() - LOCKS_SHOWN)?;
     }
-    writeln!(text, "{} orphaned chunks (granted for an index that the catalog does not have)", orphaned_chunks.len())?;
+    let orphaned = counted(orphaned_chunks.len() as u64, "orphaned chunk");
+    writeln!(text, "{orphaned} (granted for an index that the catalog does not have)")?;
     for orphan in orphaned_chunks.iter().take(LOCKS_SHOWN) {
         writeln!(
             text,

@@ -1,7 +1,7 @@
 //! `dm verify --enumerate`: every point at which a compute node can die in an operation, and random deaths.
 
 use crate::failure::{Failure, print};
-use dm_sim::verify::crash::{self, Act, Enumeration, random};
+use dm_sim::verify::crash::{self, CutOperation, Enumeration, random};
 use dm_sim::verify::{Recovered, Report, TreeKind, Verifier};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub(super) fn run<K: TreeKind>(kind: K, seed: u64, histories: Option<u64>) -> Re
         if let Err(what) = crash::descheduled_holders(case) {
             let _ = writeln!(text, "{what}");
         }
-        if case.story.act == Act::Bulk(9)
+        if case.scenario.operation == CutOperation::Bulk(9)
             && let Err(what) = crash::merge_under_handed_over_lock(case)
         {
             let _ = writeln!(text, "{what}");

@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     index: JudgedName,
 
-    /// Histories to run, one per seed [default: 20000; of the matrix 2000 per guarantee; of a planted bug 2000]
+    /// Histories to run, one per seed [default: 20000; of the matrix 2000 per guarantee; of a planted mutant 2000]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     histories: Option<u64>,
 
@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "matrix")]
     golden: Option<PathBuf>,
 
-    /// Plant this bug, or all in turn, and see how soon it is found; needs a build with the feature "planted"
+    /// Plant this mutant, or all in turn, and see how soon it is found; needs a build with the feature "planted"
     #[arg(long, value_name = "BUG|all", conflicts_with_all = ["withdraw", "json", "faults"])]
     planted: Option<String>,
 }
@@ -209,8 +209,8 @@ fn run_kind<K: TreeKind + Send>(kind: K, arguments: &Arguments, settings: Settin
             replay(Bounded(kind), arguments, settings, seed)
         };
     }
-    if let Some(bug) = &arguments.planted {
-        return planted::run(kind, bug, seed, histories, &settings);
+    if let Some(mutant) = &arguments.planted {
+        return planted::run(kind, mutant, seed, histories, &settings);
     }
     if arguments.matrix {
         return matrix::run(kind, seed, histories, &settings, arguments.golden.as_deref());

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const HISTORIES_DEFAULT: u64 = 2_000;
 
 /// Scenarios of reused places for each history: they are as much shorter.
-const LIVES_PER_HISTORY: u64 = 5;
+const SCENARIOS_PER_HISTORY: u64 = 5;
 
 /// A history with a finding.
 pub(super) struct Catch {
@@ -51,13 +51,13 @@ impl<S: Subject> Hunt<S> {
 }
 
 /// An index in which mutants are switched on.
-struct Field<'a> {
+struct IndexUnderTest<'a> {
     name: &'static str,
-    bugs: Vec<Mutant>,
+    mutants: Vec<Mutant>,
     /// For mutants that only deaths show: the number of runs until it shows, and how.
     deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// For mutants that scenarios of reused places show: likewise.
-    lives: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    reuse: &'a dyn Fn(u64) -> Option<(u64, String)>,
     /// For mutants that mixtures of lines show: likewise.
     mixtures: &'a dyn Fn(Mutant) -> Option<Catch>,
     mixes: fn(Mutant) -> bool,
@@ -78,48 +78,52 @@ pub(super) fn run<K: TreeKind>(
     settings: &Settings,
 ) -> Result<(), Failure> {
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
-    let field = Field {
+    let index = IndexUnderTest {
         name: K::NAME,
-        bugs: K::bugs(),
+        mutants: K::mutants(),
         deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories),
-        lives: &|histories| {
-            let lives = dm_sim::verify::lives::play(kind, seed..seed.wrapping_add(LIVES_PER_HISTORY * histories));
-            lives.finding.map(|(_, what)| (lives.runs, what))
+        reuse: &|histories| {
+            let played = dm_sim::verify::reuse::play(kind, seed..seed.wrapping_add(SCENARIOS_PER_HISTORY * histories));
+            played.finding.map(|(_, what)| (played.runs, what))
         },
-        mixtures: &|bug| hunt_mixtures::<K>(bug, seed, histories),
+        mixtures: &|mutant| hunt_mixtures::<K>(mutant, seed, histories),
         mixes: K::mixes,
-        histories: &|bug, settings| {
-            if bug.shows() == Shows::BrokenQueuePairs {
-                return hunt_with(Recovered(kind), bug, seed, histories, settings);
+        histories: &|mutant, settings| {
+            if mutant.shows() == Shows::BrokenQueuePairs {
+                return hunt_with(Recovered(kind), mutant, seed, histories, settings);
             }
-            hunt_with(Bounded(kind), bug, seed, histories, settings)
+            hunt_with(Bounded(kind), mutant, seed, histories, settings)
         },
         profile_for: K::profile_for,
         unseen: K::unseen(),
     };
-    plant_all(&field, name, histories, settings)
+    plant_all(&index, name, histories, settings)
 }
 
-fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
-    let bugs: Vec<Mutant> = match name {
-        "all" => field.bugs.clone(),
-        name => vec![dm_core::rooms::mutant(name).filter(|bug| field.bugs.contains(bug)).ok_or_else(|| {
-            let known: Vec<_> = field.bugs.iter().map(|bug| bug.name()).collect();
-            let (index, known) = (field.name, known.join(", "));
-            Failure::Usage(format!("--planted {name}: there is no such bug in {index}; there are all, {known}"))
-        })?],
+fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
+    let mutants: Vec<Mutant> = match name {
+        "all" => index.mutants.clone(),
+        name => {
+            vec![dm_core::rooms::mutant(name).filter(|mutant| index.mutants.contains(mutant)).ok_or_else(|| {
+                let known: Vec<_> = index.mutants.iter().map(|mutant| mutant.name()).collect();
+                let (name_of_index, known) = (index.name, known.join(", "));
+                Failure::Usage(format!(
+                    "--planted {name}: there is no such mutant in {name_of_index}; there are all, {known}"
+                ))
+            })?]
+        }
     };
     check_can_plant()?;
     let settings = Settings { faults: lasting_faults(), ..settings.clone() };
     let mut table = String::from(
-        "| bug | what is done wrong | histories about | shows as | seed | after histories |\n|---|---|---|---|---|---|\n",
+        "| mutant | what is done wrong | histories about | shows as | seed | after histories |\n|---|---|---|---|---|---|\n",
     );
     let mut missed = Vec::new();
-    for bug in bugs {
-        plant(Some(bug));
-        let arranged = match bug.shows() {
-            Shows::Deaths => Some(("deaths", field.deaths)),
-            Shows::Reuse => Some(("lives", field.lives)),
+    for mutant in mutants {
+        plant(Some(mutant));
+        let arranged = match mutant.shows() {
+            Shows::Deaths => Some(("deaths", index.deaths)),
+            Shows::Reuse => Some(("reuse", index.reuse)),
             Shows::Anywhere | Shows::BrokenQueuePairs => None,
         };
         if let Some((about, hunt)) = arranged {
@@ -127,31 +131,32 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
             plant(None);
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 let sentence = what.trim_end().lines().last().unwrap_or_default();
-                print(&format!("{}: caught after {runs} runs: {sentence}\n", bug.name()))?;
+                print(&format!("{}: caught after {runs} runs: {sentence}\n", mutant.name()))?;
                 (about, runs.to_string())
             } else {
-                print(&format!("{}: NOT FOUND\n", bug.name()))?;
-                if !field.unseen.contains(&bug) {
-                    missed.push(bug.name());
+                print(&format!("{}: NOT FOUND\n", mutant.name()))?;
+                if !index.unseen.contains(&mutant) {
+                    missed.push(mutant.name());
                 }
                 ("not found", String::new())
             };
-            let _ = writeln!(table, "| {} |{} | {about} | {shows} | | {runs} |", bug.name(), bug.what());
+            let _ = writeln!(table, "| {} |{} | {about} | {shows} | | {runs} |", mutant.name(), mutant.what());
             continue;
         }
-        let settings = Settings { profile: settings.profile.or((field.profile_for)(bug)), ..settings.clone() };
-        let mixes = (field.mixes)(bug);
+        let settings = Settings { profile: settings.profile.or((index.profile_for)(mutant)), ..settings.clone() };
+        let mixes = (index.mixes)(mutant);
         let about = if mixes { "mixtures of lines" } else { settings.profile.map_or("all", Profile::name) };
-        let caught = if mixes { (field.mixtures)(bug) } else { (field.histories)(bug, settings)? };
+        let caught = if mixes { (index.mixtures)(mutant) } else { (index.histories)(mutant, settings)? };
         plant(None);
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
-            let _ = writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", bug.name(), bug.what());
-            print(&format!("{}: caught by seed {seed}, after {histories} histories: {sentence}\n", bug.name()))?;
+            let _ =
+                writeln!(table, "| {} |{} | {about} | {kind} | {seed} | {histories} |", mutant.name(), mutant.what());
+            print(&format!("{}: caught by seed {seed}, after {histories} histories: {sentence}\n", mutant.name()))?;
         } else {
-            let _ = writeln!(table, "| {} |{} | {about} | not found | | |", bug.name(), bug.what());
-            print(&format!("{}: NOT FOUND in {histories} histories\n", bug.name()))?;
-            if !field.unseen.contains(&bug) {
-                missed.push(bug.name());
+            let _ = writeln!(table, "| {} |{} | {about} | not found | | |", mutant.name(), mutant.what());
+            print(&format!("{}: NOT FOUND in {histories} histories\n", mutant.name()))?;
+            if !index.unseen.contains(&mutant) {
+                missed.push(mutant.name());
             }
         }
     }
@@ -162,7 +167,7 @@ fn plant_all(field: &Field<'_>, name: &str, histories: u64, settings: &Settings)
 /// Searches for a mutant that is switched on already. A seed counts only if it is clean without the mutant.
 fn hunt_with<S: Subject + Copy>(
     subject: S,
-    bug: Mutant,
+    mutant: Mutant,
     seed: u64,
     histories: u64,
     settings: Settings,
@@ -171,20 +176,20 @@ fn hunt_with<S: Subject + Copy>(
     Hunt::new(subject, settings).hunt(seed, histories, |seed| {
         plant(None);
         let clean = without.run(seed).findings.is_empty();
-        plant(Some(bug));
+        plant(Some(mutant));
         Ok(clean)
     })
 }
 
 /// The same in mixtures of lines.
-fn hunt_mixtures<K: TreeKind>(bug: Mutant, from: u64, seeds: u64) -> Option<Catch> {
+fn hunt_mixtures<K: TreeKind>(mutant: Mutant, from: u64, seeds: u64) -> Option<Catch> {
     for number in 0..seeds {
         let seed = from.wrapping_add(number);
         let case = K::mixed_case(seed)?;
         if let Some(sentence) = mix(&case, seed).finding {
             plant(None);
             let clean = mix(&case, seed).finding.is_none();
-            plant(Some(bug));
+            plant(Some(mutant));
             if clean {
                 return Some(Catch { seed, histories: number + 1, kind: "violation", sentence });
             }
@@ -209,13 +214,13 @@ fn check_can_plant() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(
-        "--planted needs a program built with the feature \"planted\": no other has bugs in it".to_owned(),
+        "--planted needs a program built with the feature \"planted\": no other has mutants in it".to_owned(),
     ))
 }
 
-fn plant(bug: Option<Mutant>) {
+fn plant(mutant: Option<Mutant>) {
     #[cfg(feature = "planted")]
-    dm_core::mutants::plant(bug);
+    dm_core::mutants::plant(mutant);
     #[cfg(not(feature = "planted"))]
-    let _ = bug;
+    let _ = mutant;
 }

@@ -1,6 +1,7 @@
 //! The record of a run of `dm verify`: results for machines, and the state from which a stopped run continues.
 
 use crate::failure::Failure;
+use crate::report::text::{counted, counted_as};
 use dm_core::marks::Mark;
 use dm_sim::verify::{FaultKind, Profile, Report, Settings};
 use serde::{Deserialize, Serialize};
@@ -33,9 +34,9 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    pub(super) fn new(index: &str, settings: &Settings, first_seed: u64, end_seed: u64) -> Self {
+    pub(super) fn new(index: String, settings: &Settings, first_seed: u64, end_seed: u64) -> Self {
         Self {
-            index: index.to_owned(),
+            index,
             faults: settings.faults.to_string(),
             withdrawn: settings.withdrawn.names().map(str::to_owned).collect(),
             compute_nodes: settings.compute_nodes,
@@ -298,13 +299,16 @@ impl fmt::Display for Record {
         };
         writeln!(
             f,
-            "{} histories ({} with at least 10 % overlap), {} operations ({} overlap on a key)",
-            self.histories, self.overlapping_histories, self.operations, self.overlapping_operations,
+            "{} ({} with at least 10 % overlap), {} ({} overlap on a key)",
+            counted_as(self.histories, "history", "histories"),
+            self.overlapping_histories,
+            counted(self.operations, "operation"),
+            self.overlapping_operations,
         )?;
         let Rdwc { on, off } = self.rdwc_histories;
-        writeln!(f, "read delegation and write combining: on in {on} histories, off in {off}")?;
+        writeln!(f, "histories with read delegation and write combining on: {on}, off: {off}")?;
         if self.too_hard_to_judge > 0 {
-            writeln!(f, "{} histories were too hard to judge", self.too_hard_to_judge)?;
+            writeln!(f, "histories too hard to judge: {}", self.too_hard_to_judge)?;
         }
         let mut faults = self.faults.clone();
         faults.retain(|_, count| *count > 0);
@@ -328,14 +332,15 @@ impl fmt::Display for Record {
         } = &self.memory;
         writeln!(
             f,
-            "memory of {histories} histories: {granted_nodes} nodes granted = {reached_nodes} reached + {ready_nodes} ready + \
-             {retired_nodes} retired + {leaked_nodes} leaked ({leaked_block_units} of these units of blocks)"
+            "memory of {}: {granted_nodes} nodes granted = {reached_nodes} reached + {ready_nodes} ready + {retired_nodes} \
+             retired + {leaked_nodes} leaked ({leaked_block_units} of these units of blocks)",
+            counted_as(*histories, "history", "histories")
         )?;
         for (room, marks) in &self.marks {
             writeln!(f, "marks of {room}: {}", list(marks))?;
         }
         for (kind, count) in &self.violations {
-            writeln!(f, "{count} histories: {kind}")?;
+            writeln!(f, "{}: {kind}", counted_as(*count, "history", "histories"))?;
         }
         Ok(())
     }

@@ -1,0 +1,59 @@
+//! What point operations tell their callers.
+
+/// The outcome of an insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Insert {
+    /// The key was absent, and the record was added.
+    Inserted,
+    /// The key is there, with this value.
+    Exists(Vec<u8>),
+}
+
+/// The outcome of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// The value was replaced.
+    Updated,
+    /// The key is absent.
+    Absent,
+}
+
+/// The outcome of an upsert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upsert {
+    /// The key was absent, and the record was added.
+    Inserted,
+    /// The value was replaced.
+    Replaced,
+}
+
+/// The outcome of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delete {
+    /// The key was removed.
+    Deleted,
+    /// The key was absent.
+    Absent,
+}
+
+/// The outcome of a conditional update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateIf {
+    /// The value was the expected one, and was replaced.
+    Updated,
+    /// The value is a different one: this.
+    Mismatch(Vec<u8>),
+    /// The key is absent.
+    Absent,
+}
+
+/// The outcome of a conditional delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeleteIf {
+    /// The value was the expected one, and the record was removed.
+    Deleted,
+    /// The value is a different one: this.
+    Mismatch(Vec<u8>),
+    /// The key is absent.
+    Absent,
+}

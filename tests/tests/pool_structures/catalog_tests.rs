@@ -1,0 +1,235 @@
+//! The catalog of indexes.
+
+use crate::interleaving::{Fault, Pool, Runner, alone, race};
+use crate::{choices, definition, member};
+use dm_core::index::catalog;
+use dm_core::index::catalog::CatalogError;
+use dm_core::lane::Lane;
+use dm_core::remote::SCRATCH_BYTES;
+use dm_core::remote::catalog::{Definition, EntryState, EntryWord, IndexNumber};
+use dm_core::remote::lock_word::RowId;
+use dm_core::sherman::parameters::Parameters;
+use dm_core::verbs::LaneId;
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+/// States of all entries, and the names of the live ones.
+fn catalog_now(pool: &mut Pool) -> (Vec<EntryState>, Vec<String>) {
+    let home = pool.home();
+    let states = (0..dm_core::remote::catalog::ENTRIES)
+        .map(|entry| {
+            let offset = home.catalog_entry(IndexNumber::new(entry).unwrap());
+            EntryWord(u64::from_le_bytes(*pool.word(0, offset))).state().unwrap()
+        })
+        .collect();
+    lane!(lane);
+    let mut names = Vec::new();
+    let mut visit = |entry: &dm_core::remote::catalog::IndexEntry| names.push(entry.name().to_owned());
+    alone(pool, &lane, None, catalog::list(&lane, &home, 0, &mut visit)).unwrap();
+    (states, names)
+}
+
+/// Creates one index per name, by compute nodes of their own, in the order of `choices`.
+fn create_together(pool: &mut Pool, names: &[&str], choices: &[(u8, u8)]) -> Vec<Result<IndexNumber, CatalogError>> {
+    let home = pool.home();
+    let mut scratches = vec![[0; SCRATCH_BYTES]; names.len()];
+    let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+    let definitions: Vec<Definition<'_>> = names.iter().map(|name| definition(name)).collect();
+    let runners = lanes.iter().zip(&definitions).enumerate().map(|(row, (lane, definition))| {
+        Runner::new(lane, catalog::create(lane, &home, member(row as u16 + 1), 0, definition, 0))
+    });
+    race(pool, runners.collect(), choices)
+}
+
+#[test]
+fn an_index_is_created_found_and_dropped() {
+    let mut pool = Pool::new(1, 4);
+    let home = pool.home();
+    lane!(lane);
+    let users = definition("users");
+    assert_eq!(alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)), Ok(None));
+    let before = lane.port().round_trips();
+    let create = catalog::create(&lane, &home, member(1), 0, &users, 0);
+    let number = alone(&mut pool, &lane, None, create).unwrap();
+    assert_eq!(lane.port().round_trips() - before, 5, "look, claim, body, look again, publish");
+
+    let found = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)).unwrap().unwrap();
+    assert_eq!((found.number, found.name(), found.root), (number, "users", 0));
+    assert!(found.is(&users));
+    assert!(Parameters::decode(found.parameters_version, &found.parameters).is_ok());
+
+    let grown = alone(&mut pool, &lane, None, catalog::swap_root(&lane, &home, number, 0, 0x7000)).unwrap();
+    assert_eq!(grown, 0x7000);
+    let late = alone(&mut pool, &lane, None, catalog::swap_root(&lane, &home, number, 0, 0x8000)).unwrap();
+    assert_eq!(late, 0x7000, "the root is what the first one made it");
+
+    assert_eq!(alone(&mut pool, &lane, None, catalog::drop_index(&lane, &home, number, 0)), Ok(true));
+    assert_eq!(alone(&mut pool, &lane, None, catalog::drop_index(&lane, &home, number, 0)), Ok(false));
+    assert_eq!(alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)), Ok(None));
+    // Its number is not given to another before its chunks are given back.
+    let other = definition("orders");
+    let create = catalog::create(&lane, &home, member(1), 1, &other, 0);
+    assert_ne!(alone(&mut pool, &lane, None, create), Ok(number));
+    assert_eq!(alone(&mut pool, &lane, None, catalog::free_number(&lane, &home, number, 0)), Ok(true));
+    let create = catalog::create(&lane, &home, member(1), 2, &users, 0);
+    assert_eq!(alone(&mut pool, &lane, None, create), Ok(number));
+    let found = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)).unwrap().unwrap();
+    assert_eq!(found.root, 0, "a new index does not inherit a root");
+}
+
+#[test]
+fn a_full_catalog_and_a_bad_name_are_refused() {
+    let mut pool = Pool::new(1, 4);
+    let names: Vec<String> = (0..dm_core::remote::catalog::ENTRIES).map(|entry| format!("index-{entry}")).collect();
+    for name in &names {
+        assert!(create_together(&mut pool, &[name], &[])[0].is_ok());
+    }
+    assert_eq!(create_together(&mut pool, &["one more"], &[]), [Err(CatalogError::Full)]);
+    let long = "x".repeat(48);
+    for name in ["", "a\nb", long.as_str()] {
+        assert_eq!(create_together(&mut pool, &[name], &[]), [Err(CatalogError::BadName)], "{name:?}");
+    }
+}
+
+#[test]
+fn a_creator_that_died_is_named() {
+    let mut pool = Pool::new(1, 4);
+    let home = pool.home();
+    let dead = EntryWord::new(EntryState::Creating, dm_core::remote::catalog::tag_of("users"), 3, member(9));
+    *pool.word(0, home.catalog_entry(IndexNumber::new(2).unwrap())) = dead.0.to_le_bytes();
+    let result = create_together(&mut pool, &["users"], &[]);
+    let busy = CatalogError::Busy { number: IndexNumber::new(2).unwrap(), row: RowId(9), incarnation: 1 };
+    assert_eq!(result, [Err(busy)]);
+    assert_eq!(catalog_now(&mut pool).0.iter().filter(|state| **state != EntryState::Free).count(), 1);
+    // Its row fenced and dead, a sweep clears the way.
+    lane!(lane);
+    let sweep = |incarnation| catalog::sweep_claims(&lane, &home, RowId(9), incarnation, 0);
+    assert_eq!(alone(&mut pool, &lane, None, sweep(2)), Ok(0), "another life of that row is not meant");
+    assert_eq!(alone(&mut pool, &lane, None, sweep(1)), Ok(1));
+    assert!(create_together(&mut pool, &["users"], &[])[0].is_ok());
+}
+
+/// An index of another name is dropped and its entry freed while two creators of one name race: an entry becomes free
+/// below the one that a creator has chosen. Only so can both of them hold a claim.
+fn create_amid_a_drop(choices: &[(u8, u8)]) {
+    let mut pool = Pool::new(1, 4);
+    let home = pool.home();
+    create_together(&mut pool, &["old"], &[]);
+    let old = IndexNumber::new(0).unwrap();
+    let mut scratches = [[0; SCRATCH_BYTES]; 3];
+    let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+    let users = definition("users");
+    let dropping = async {
+        assert!(catalog::drop_index(&lanes[2], &home, old, 0).await?);
+        assert!(catalog::free_number(&lanes[2], &home, old, 0).await?);
+        Ok(old)
+    };
+    let runners = vec![
+        Runner::new(&lanes[0], catalog::create(&lanes[0], &home, member(1), 0, &users, 0)),
+        Runner::new(&lanes[1], catalog::create(&lanes[1], &home, member(2), 0, &users, 0)),
+        Runner::new(&lanes[2], dropping),
+    ];
+    let results = race(&mut pool, runners, choices);
+    let winners = results[..2].iter().filter(|result| result.is_ok()).count();
+    assert_eq!(winners, 1, "{results:?} after {choices:?}");
+    assert_eq!(catalog_now(&mut pool).1, ["users"]);
+}
+
+#[test]
+fn two_claims_of_one_name_leave_one_index() {
+    // The first creator looks; the entry below its choice is freed; the second creator claims that one; then both go
+    // on, the first ahead by any number of steps. A look takes 17 steps, a creation less than 80.
+    for look in 16..24 {
+        for second in (0..60).step_by(2) {
+            for first in 0..60 {
+                create_amid_a_drop(&[(0, look), (2, 100), (1, second), (0, first), (1, 100), (0, 100)]);
+            }
+        }
+    }
+}
+
+/// Two names with one tag.
+static TWINS: LazyLock<(String, String)> = LazyLock::new(|| {
+    let mut seen = std::collections::HashMap::new();
+    let clash = |number| {
+        let name = format!("index-{number}");
+        seen.insert(dm_core::remote::catalog::tag_of(&name), name.clone()).map(|other| (other, name))
+    };
+    (0..1 << 21).find_map(clash).expect("tags have 21 bits")
+});
+
+#[test]
+fn a_creation_is_retried_after_any_request_failed() {
+    let users = definition("users");
+    for effect in [false, true] {
+        for position in 0..60 {
+            let mut pool = Pool::new(1, 4);
+            let home = pool.home();
+            lane!(first);
+            let fault = Some(Fault { position, effect });
+            let create = catalog::create(&first, &home, member(1), 5, &users, 0);
+            let Err(error) = alone(&mut pool, &first, fault, create) else { continue };
+            assert!(matches!(error, CatalogError::Verb(error) if error.effect_unknown()), "{error}");
+            lane!(again);
+            let create = catalog::create(&again, &home, member(1), 5, &users, 0);
+            let number = alone(&mut pool, &again, None, create).unwrap();
+            let (states, names) = catalog_now(&mut pool);
+            assert_eq!((states[usize::from(number.get())], names), (EntryState::Live, vec!["users".to_owned()]));
+            assert_eq!(states.iter().filter(|state| **state != EntryState::Free).count(), 1, "{fault:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn one_of_several_creators_wins(choices in choices(), creators in 2..4_usize) {
+        let mut pool = Pool::new(1, 4);
+        let results = create_together(&mut pool, &["users", "users", "users"][..creators], &choices);
+        let winner = results.iter().find_map(|result| result.ok());
+        prop_assert!(winner.is_some(), "{results:?}");
+        let winner = winner.unwrap();
+        let wins = results.iter().filter(|result| result.is_ok()).count();
+        let exists = results.iter().filter(|r| **r == Err(CatalogError::Exists { number: winner })).count();
+        prop_assert_eq!((wins, exists), (1, creators - 1));
+        let (states, names) = catalog_now(&mut pool);
+        prop_assert_eq!(names, vec!["users".to_owned()]);
+        prop_assert_eq!(states.iter().filter(|state| **state != EntryState::Free).count(), 1);
+    }
+
+    #[test]
+    fn names_of_one_tag_both_come_to_be(choices in choices()) {
+        let mut pool = Pool::new(1, 4);
+        let (one, other) = &*TWINS;
+        let results = create_together(&mut pool, &[one, other], &choices);
+        prop_assert!(results.iter().all(Result::is_ok), "{results:?}");
+        let (_, mut names) = catalog_now(&mut pool);
+        names.sort();
+        prop_assert_eq!(names, vec![one.clone(), other.clone()]);
+    }
+
+    #[test]
+    fn a_drop_amid_two_creations_leaves_one(choices in choices()) {
+        create_amid_a_drop(&choices);
+    }
+
+    #[test]
+    fn a_catalog_of_arbitrary_bytes_is_an_error_at_worst(
+        bytes in proptest::collection::vec(any::<u8>(), 4096), tidy in any::<bool>()
+    ) {
+        let mut pool = Pool::new(1, 4);
+        let home = pool.home();
+        let at = home.catalog as usize;
+        pool.regions[0][at..at + 4096].copy_from_slice(&bytes);
+        if tidy {
+            // States that exist, so that bodies are looked at.
+            (0..16).for_each(|entry| pool.regions[0][at + entry * 256] &= !4);
+        }
+        lane!(lane);
+        let _ = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0));
+        let _ = alone(&mut pool, &lane, None, catalog::list(&lane, &home, 0, &mut |_| {}));
+        let users = definition("users");
+        let _ = alone(&mut pool, &lane, None, catalog::create(&lane, &home, member(1), 0, &users, 0));
+    }
+}

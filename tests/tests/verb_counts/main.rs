@@ -1,0 +1,5 @@
+//! The requests of every operation, step by step: the goldens in `tests/goldens/verbs`.
+
+mod chime;
+mod sherman;
+mod smart;

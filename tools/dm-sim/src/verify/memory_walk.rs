@@ -1,0 +1,64 @@
+//! What a walk of the memories, without the code of the index, has to know of a kind of index.
+
+use super::accounting::Holdings;
+use super::subject::InnerNodeImages;
+use super::walk;
+use crate::memory::Memories;
+use dm_core::btree::inner::InnerShape;
+use dm_core::registry::KindParameters;
+use dm_core::remote::NodeGeometry;
+use dm_host::kinds::IndexParameters;
+
+/// Describes a kind of index to walks that look directly at the memories.
+pub(super) trait MemoryWalk: KindParameters {
+    /// Its nodes, if it is a B+-tree.
+    fn tree(&self) -> Option<TreeNodes> {
+        None
+    }
+
+    /// Where locks lie in leaves, if they do.
+    fn leaf_locks(&self) -> Option<LeafLocks> {
+        None
+    }
+
+    /// The inner nodes.
+    fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
+        self.tree().map_or_else(InnerNodeImages::default, |tree| walk::inner_node_images(&tree, geometry, memories))
+    }
+
+    /// Chunks of the index, and the nodes in them that it reaches. `parameters` are these, and those of items over the
+    /// index.
+    fn holdings(
+        &self,
+        parameters: &IndexParameters,
+        geometry: &[NodeGeometry],
+        memories: &Memories,
+    ) -> Result<Holdings, String> {
+        let tree = self.tree().ok_or("the memory of an index that is no B+-tree has to be walked by its own code")?;
+        walk::holdings(&tree, parameters, geometry, memories)
+    }
+
+    /// Calls `see` with key and value of every entry in the image of a leaf.
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8]));
+}
+
+/// Nodes of a B+-tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TreeNodes {
+    /// Inner nodes.
+    pub inner: InnerShape,
+    /// A leaf's image, and its place.
+    pub leaf_bytes: usize,
+    pub leaf_place_bytes: usize,
+}
+
+/// Locks that lie in leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeafLocks {
+    /// Bytes of a leaf's place.
+    pub place_bytes: usize,
+    /// Offset of the lock word in a place.
+    pub lock_at: usize,
+    /// Which bits of the word say that it is held.
+    pub held_bits: u64,
+}

@@ -1,0 +1,260 @@
+//! The checks at the end of a history, when all is quiet.
+
+use super::stage::{Stage, summary};
+use crate::check::{Answer, Call};
+use crate::direct::DirectFabric;
+use crate::driver::LaneAt;
+use crate::run::block_on;
+use crate::verify::accounting::{Account, Chunk, Node, account};
+use crate::verify::faults::{FaultKind, InjectedFaults};
+use crate::verify::load::{Ended, start};
+use crate::verify::report::{Finding, History};
+use crate::verify::subject::{AfterDeath, HeldLock};
+use crate::verify::tolerance::Failed;
+use dm_core::lane::Lane;
+use dm_core::marks::Mark;
+use dm_core::memory::orphans::CollectedOrphans;
+use dm_core::remote::lock_word::RowId;
+
+/// Turns of all live compute nodes that an orphan collection may take.
+const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
+
+impl Stage<'_> {
+    /// Checks the end, when all is quiet: no lane has a lock record, every key can be read, the structure is sound, and
+    /// the memory is accounted for.
+    pub(super) fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
+        let alive = self.alive(&history.injected);
+        for &node in &alive {
+            for (number, lane) in (0..).zip(lanes[node]) {
+                if lane.in_doubt() {
+                    let at = LaneAt::new(node as u16, number);
+                    self.findings
+                        .push(Finding::InDoubt(format!("lane {at} has lock records {:?}", lane.lock_records())));
+                }
+            }
+        }
+        if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
+            self.sweep(lanes, &alive, &history.injected);
+        }
+        // A dead row that is not swept would hold the epochs back.
+        let swept = self.after_death == AfterDeath::Recovered || history.injected.dead.is_empty();
+        if swept && history.injected.down.is_none() {
+            // A collection hides places that had two uses before it, so the memory is accounted for before it, too.
+            if self.findings.is_empty() {
+                let _ = self.account(lanes, &alive, false);
+            }
+            self.collect_orphans(lanes, &alive);
+        }
+        let dead_hold = self.look_at_locks(&alive, &history.injected);
+        // Otherwise reads would wait for locks that are never released.
+        if !self.findings.is_empty() {
+            return;
+        }
+        let found = self.read_all(lanes, &alive, history, now_ns);
+        // The checks below cannot judge what a dead holder left half done.
+        if dead_hold == 0 && history.injected.down.is_none() {
+            self.validate(lanes, &alive, found);
+            self.add_up(lanes, &alive, history);
+        }
+    }
+
+    /// Sweeps the rows of dead compute nodes.
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], injected: &InjectedFaults) {
+        let Some(&node) = alive.first() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for dead in &injected.dead {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
+                Ok(Ok(swept)) if swept.row_free => {}
+                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
+            }
+        }
+    }
+
+    /// Every live compute node collects orphans. Places that one of them collects are in limbo until all of them have
+    /// made turns.
+    fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for &node in alive {
+            for lane in lanes[node] {
+                // An operation whose request failed holds the epochs back until its lane is used again.
+                let _ = block_on(lane, &mut fabric, self.opened[node].settle(lane));
+            }
+        }
+        // Twice: the first collection ends what began before all was quiet; the second one takes everything.
+        let mut left: Vec<(usize, bool)> = alive.iter().map(|&node| (node, false)).collect();
+        let mut turns = 0;
+        while !left.is_empty() {
+            let mut still = Vec::new();
+            for (node, everything) in left {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                // If a free list has no room, the remaining places stay where they are.
+                let is_over = |collected_orphans: CollectedOrphans| {
+                    collected_orphans.is_complete() || !collected_orphans.waits && !self.never_leaks
+                };
+                match block_on(lane, &mut fabric, index.collect_orphans(lane)).map(|run| run.result) {
+                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) && everything => {}
+                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) => {
+                        index.demand_collection();
+                        still.push((node, true));
+                    }
+                    Ok(Ok(_)) if turns < ORPHAN_COLLECTION_TURNS_MAX => still.push((node, everything)),
+                    other => {
+                        self.findings
+                            .push(Finding::Structure(format!("compute node {node} collects orphans: {other:?}")));
+                    }
+                }
+            }
+            left = still;
+            turns += 1;
+            for &node in alive {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                if index.has_epochs() {
+                    let _ = block_on(lane, &mut fabric, index.turn(lane));
+                }
+                // A pool of places that is asked for some gives up the closed ones. A pool that is not asked for long
+                // gives up everything.
+                index.for_each_ready(&mut |_| {});
+            }
+        }
+    }
+
+    /// Compute nodes that are not dead.
+    fn alive(&self, injected: &InjectedFaults) -> Vec<usize> {
+        let dead = |node: &usize| injected.dead.iter().any(|dead| usize::from(dead.0) == *node);
+        (0..self.opened.len()).filter(|node| !dead(node)).collect()
+    }
+
+    /// Checks which locks are held. Counts locks of dead compute nodes if survivors may leave them held. Any other held
+    /// lock is a finding.
+    fn look_at_locks(&mut self, alive: &[usize], injected: &InjectedFaults) -> usize {
+        let local = alive.iter().map(|&node| self.opened[node].locks_held()).sum();
+        let mut held = (self.remote_locks_held)(self.world.memories());
+        held.retain(|lock| Some(lock.node) != injected.down);
+        let of_the_dead = |lock: &HeldLock| injected.dead.iter().any(|dead| dead.0 == lock.compute_node);
+        let excused = match self.after_death {
+            AfterDeath::Bounded => held.iter().filter(|lock| of_the_dead(lock)).count(),
+            AfterDeath::Recovered => 0,
+        };
+        let remote = held.len() - excused;
+        if local + remote > 0 {
+            self.findings.push(Finding::LocksHeld { local, remote });
+        }
+        excused
+    }
+
+    /// Reads every key once more. Compute nodes take turns, since their caches differ. Returns how many keys there are.
+    fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
+        let coding = self.coding;
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        history.injected.down.iter().for_each(|node| fabric.set_down(*node));
+        let mut found = 0;
+        for key in 0..u64::from(self.draw.keys) {
+            let node = alive[key as usize % alive.len()];
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            now_ns += 1;
+            let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, Call::Get);
+            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+            match run.map(|run| run.result) {
+                Ok(Ended::Point(answer)) => {
+                    found += u64::from(matches!(answer, Answer::Found(_)));
+                    history.record.respond(operation, now_ns, answer);
+                }
+                Ok(Ended::Failed(error)) => {
+                    history.record.respond(operation, now_ns, Answer::Failed(error.effect));
+                    let failed = Failed { operation: Some(operation), error };
+                    if failed.is_tolerable(&history.injected, self.after_death, self.draw.deadline_ns) {
+                        history.failed.push(summary(&error));
+                    } else {
+                        let line = Some(history.record.line(operation));
+                        self.findings.push(Finding::Failed { line, failed });
+                    }
+                }
+                Ok(other) => unreachable!("a get ends with {other:?}"),
+                Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
+            }
+            // The operation may have failed, or its side effects may be unfinished. A lock on a memory node that is
+            // down need not be released.
+            if lane.is_unsettled() {
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
+            }
+        }
+        found
+    }
+
+    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], found: u64) {
+        let Some(&last) = alive.last() else { return };
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
+            Err(alone) => self.findings.push(Finding::Structure(alone.to_string())),
+            Ok(run) => match run.result {
+                Err(error) => self.findings.push(Finding::Structure(error.to_string())),
+                Ok(census) if census.records != found => {
+                    self.findings.push(Finding::Records { counted: census.records, found });
+                }
+                Ok(_) => {}
+            },
+        }
+    }
+
+    /// Accounts for the memory as it is now, if that is possible. Until all keys have been read once more, the
+    /// structure need not be `complete`: readers finish half-done changes.
+    fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], complete: bool) -> Option<Account> {
+        let holdings = match (self.holdings)(self.world.memories())? {
+            Err(_) if !complete => return None,
+            Err(what) => {
+                self.findings.push(Finding::Structure(what));
+                return None;
+            }
+            Ok(holdings) => holdings,
+        };
+        let mut ready: Vec<Node> = Vec::new();
+        for &node in alive {
+            self.opened[node].for_each_ready(&mut |place| ready.push(place));
+            // A stocked node has the size of the nodes of its chunk.
+            for lane in lanes[node] {
+                lane.for_each_stocked(&mut |_, fresh| {
+                    let (node, offset) = (fresh.address.node(), fresh.address.offset());
+                    let home = |chunk: &&Chunk| {
+                        chunk.node == node && (chunk.offset..chunk.offset + chunk.bytes).contains(&offset)
+                    };
+                    let bytes = holdings.chunks.iter().find(home).map_or(0, |chunk| chunk.node_bytes);
+                    ready.push(Node { node, offset, bytes });
+                });
+            }
+        }
+        let retired_bytes = alive.iter().map(|&node| self.opened[node].retired_bytes()).sum();
+        let account = account(&holdings, &ready, retired_bytes);
+        account.map_err(|what| self.findings.push(Finding::Memory(what))).ok()
+    }
+
+    /// Accounts for the memory.
+    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
+        match self.account(lanes, alive, true) {
+            None => {}
+            Some(account) => {
+                let collected_orphans = self.after_death == AfterDeath::Recovered;
+                let disturbs = |kind: FaultKind| history.injected.counts[kind as usize] > 0;
+                let undisturbed = history.failed.is_empty()
+                    && FaultKind::ALL
+                        .iter()
+                        .all(|&kind| !disturbs(kind) || collected_orphans && kind == FaultKind::Crash);
+                if account.leaked > 0 && self.never_leaks && undisturbed {
+                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
+                    self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
+                }
+                // While no node dies, no block is lost unless a lane has marked that. After a collection of everything
+                // no block is lost at all.
+                let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
+                let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
+                let forgotten = told(Mark::BLOCK_LOST) || told(Mark::BLOCK_LEFT);
+                let collected = collected_orphans && self.collects_all && history.injected.down.is_none();
+                if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
+                    let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
+                    self.findings.push(Finding::Memory(what));
+                }
+                history.memory = Some(account);
+            }
+        }
+    }
+}

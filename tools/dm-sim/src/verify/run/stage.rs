@@ -1,0 +1,164 @@
+//! One history: fills the index, runs the load under faults, and judges which failures the faults excuse.
+
+use crate::check::{self, Answer, Call};
+use crate::config::Config;
+use crate::direct::DirectFabric;
+use crate::driver::{Driver, DriverConfig};
+use crate::memory::Memories;
+use crate::rng::Rng;
+use crate::run::block_on;
+use crate::verify::accounting::Holdings;
+use crate::verify::coding::Coding;
+use crate::verify::draw::{Draw, Filling};
+use crate::verify::faults::InjectedFaults;
+use crate::verify::load::{Ended, Load, VALUE_FIRST, start};
+use crate::verify::report::{Finding, History};
+use crate::verify::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened};
+use crate::workload::run_workload;
+use crate::world::World;
+use dm_core::lane::Lane;
+use dm_core::marks::MARKS_MAX;
+use dm_core::operation::{Cause, OpError};
+use dm_core::verbs::LaneId;
+
+pub(super) fn empty_history(findings: Vec<Finding>) -> History {
+    History {
+        record: check::History::new(),
+        findings,
+        too_hard: None,
+        failed: Vec::new(),
+        overlapping: 0,
+        operations: 0,
+        injected: InjectedFaults::default(),
+        memory: None,
+        rdwc: None,
+        steps: 0,
+        marks: vec![0; MARKS_MAX],
+    }
+}
+
+/// Everything set up for one history.
+pub(super) struct Stage<'a> {
+    pub(super) draw: &'a Draw,
+    pub(super) coding: Coding,
+    pub(super) config: &'a Config,
+    pub(super) world: &'a mut World,
+    pub(super) opened: &'a [&'a dyn Opened],
+    pub(super) operations: u32,
+    pub(super) remote_locks_held: &'a dyn Fn(&Memories) -> Vec<HeldLock>,
+    pub(super) take_images: &'a dyn Fn(&Memories) -> InnerNodeImages,
+    pub(super) holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
+    pub(super) never_leaks: bool,
+    pub(super) holds_all_blocks: bool,
+    pub(super) collects_all: bool,
+    pub(super) bulk_loads: bool,
+    pub(super) after_death: AfterDeath,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Stage<'_> {
+    pub(super) fn play(&mut self, scratch: &mut Vec<Vec<u8>>, drivers: DriverConfig) -> History {
+        let bytes = self.opened.iter().map(|index| index.plan().total_bytes).max().unwrap_or(0);
+        scratch.resize_with(scratch.len().max(self.draw.lane_count()), Vec::new);
+        let mut rest = scratch.iter_mut();
+        let mut lane = |number| {
+            let scratch = rest.next()?;
+            scratch.clear();
+            scratch.resize(bytes, 0);
+            Some(Lane::new(LaneId(number), scratch))
+        };
+        let node = |&count: &u16| (0..count).filter_map(&mut lane).collect();
+        let lanes: Vec<Vec<Lane<'_>>> = self.draw.lanes.iter().map(node).collect();
+        let lanes: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
+        let mut record = check::History::new();
+        if let Err(why) = self.fill(&lanes, &mut record) {
+            return empty_history(vec![Finding::Setup(why)]);
+        }
+
+        let mut load = Load::new(self.draw, self.opened, &lanes, self.take_images, record, self.operations);
+        load.coding = self.coding;
+        load.recovered = self.after_death == AfterDeath::Recovered;
+        let mut driver = Driver::new(self.world, &lanes, drivers);
+        let end = run_workload(&mut driver, &mut load);
+        load.finish(&mut driver);
+        let (steps, now_ns) = (driver.steps(), driver.now_ns());
+        drop(driver);
+        let Load { history: record, failed, injected, .. } = load;
+
+        let mut history = empty_history(Vec::new());
+        history.steps = steps;
+        history.operations = record.operations().len() as u64;
+        history.injected = injected;
+        history.record = record;
+        for failed in failed {
+            if failed.is_tolerable(&history.injected, self.after_death, self.draw.deadline_ns) {
+                history.failed.push(summary(&failed.error));
+            } else {
+                let line = failed.operation.map(|operation| history.record.line(operation));
+                self.findings.push(Finding::Failed { line, failed });
+            }
+        }
+        if let Some(misuse) = self.world.misuses().first() {
+            self.findings.push(Finding::Misuse(format!("{misuse:?}")));
+        }
+        match end {
+            Err(stuck) => self.findings.push(Finding::Stuck(stuck.to_string())),
+            Ok(()) => self.afterwards(&lanes, &mut history, now_ns),
+        }
+        for lane in lanes.iter().copied().flatten() {
+            for mark in dm_core::rooms::MARKS {
+                history.marks[mark.number()] += u64::from(lane.marked(*mark));
+            }
+        }
+        history.findings = std::mem::take(&mut self.findings);
+        history
+    }
+
+    /// Inserts the first records, one operation at a time and without delays.
+    fn fill(&mut self, lanes: &[&[Lane<'_>]], record: &mut check::History) -> Result<(), String> {
+        let Draw { filling, filled_percent, keys, seed, .. } = *self.draw;
+        let filling = if filling == Filling::Bulk && !self.bulk_loads { Filling::Inserts } else { filling };
+        if filling == Filling::Empty {
+            return Ok(());
+        }
+        let coding = self.coding;
+        let mut rng = Rng::new(seed ^ 0x5eed_0004);
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let (index, lane) = (self.opened[0], &lanes[0][0]);
+        let mut any = false;
+        for key in 0..u64::from(keys) {
+            if !rng.percent(filled_percent) {
+                continue;
+            }
+            any = true;
+            let value = VALUE_FIRST + key;
+            record.start_with(key, value);
+            let future = start(index, lane, coding, key, Call::Insert { value }, 0);
+            if filling == Filling::Inserts {
+                match block_on(lane, &mut fabric, future) {
+                    Ok(run) if matches!(run.result, Ended::Point(Answer::Inserted)) => {}
+                    other => return Err(format!("insert of key {key}: {other:?}")),
+                }
+            } else {
+                drop(future);
+                let run = block_on(lane, &mut fabric, index.bulk_append(lane));
+                run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk append: {error}"))?;
+            }
+        }
+        if filling == Filling::Bulk && any {
+            let run = block_on(lane, &mut fabric, index.bulk_finish(lane));
+            run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk finish: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A failure, without the details in which two failures of one cause differ.
+pub(super) fn summary(error: &OpError) -> String {
+    match error.cause {
+        Cause::Verb(error) => error.status.name().to_owned(),
+        Cause::Deadline { .. } => "deadline passed".to_owned(),
+        Cause::Retries { what, .. } => format!("gave up at {what}"),
+        cause => cause.to_string(),
+    }
+}

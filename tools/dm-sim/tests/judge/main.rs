@@ -1,0 +1,7 @@
+//! Tests of indexes by the judge.
+
+mod combining;
+mod deaths;
+mod items;
+mod mixtures;
+mod reuse;

@@ -1,0 +1,85 @@
+//! Arguments that make no sense, help, and the layouts.
+
+use crate::dm;
+use std::fs;
+
+#[test]
+fn bad_arguments_are_told_in_one_line() {
+    for (arguments, parts) in [
+        ("bench --workload g", ["'g'", "load, a, b, c, d, e, f"]),
+        ("bench --records 0", ["--records", "1.."]),
+        ("bench --lanes 0", ["--lanes", "1..=1024"]),
+        ("bench --key-bytes 7", ["--key-bytes", "8 to 64"]),
+        ("bench --key-bytes 65", ["--key-bytes", "8 to 64"]),
+        ("bench --value-bytes 1025", ["--value-bytes", "8 to 1024"]),
+        ("bench --no-such-option", ["--no-such-option", "unexpected"]),
+        ("bench --index dolphin", ["dolphin", "sherman"]),
+        ("bench --without nothing", ["nothing", "entry-writes"]),
+        ("bench -p recordcont=1", ["recordcont", "recordcount"]),
+        ("bench -p readproportion=2 --workload c", ["readproportion", "from 0 to 1"]),
+        ("bench --threads 1024 --lanes 1024", ["--threads 1024", "65533"]),
+        ("bench --workload c --records 100 --scratch-mib-max 0", ["scratch", "--scratch-mib-max"]),
+        ("bench --workload load --repeat 2", ["--repeat", "load"]),
+        ("bench --pool x --lines avx512", ["--pool", "--lines"]),
+        ("bench --profile cx6", ["--profile", "--fabric sim"]),
+        ("bench --compute-nodes 2", ["--compute-nodes", "--fabric sim"]),
+        ("bench --fabric sim --profile cx9", ["cx9", "cx5, cx6, cx7-200g, soft-roce, cxl"]),
+        ("bench --fabric sim --profile /no/such.toml", ["/no/such.toml", "No such file"]),
+        ("bench --fabric sim --baseline", ["--baseline", "--fabric shm"]),
+        ("bench --fabric sim --pool x", ["--pool", "--fabric shm"]),
+        ("bench --fabric sim --compute-nodes 128", ["--compute-nodes", "1..=127"]),
+        ("bench --fabric sim --colocated --compute-nodes 3", ["--colocated", "as many of each"]),
+        ("bench --fabric sim --raw-read 64 --workload c", ["--raw-read", "--workload"]),
+        ("bench --fabric sim --compute-nodes 100 --cache-mib 1048576", ["MiB for caches", "--cache-mib"]),
+        ("bench --sweep threads=1,2", ["--sweep-out", "required"]),
+        ("bench --sweep colour=1,2 --sweep-out x", ["colour=1,2", "threads, lanes"]),
+        ("bench --sweep threads=1,x --sweep-out x", ["threads", "x is not within 1 to 1024"]),
+        ("bench --sweep threads=1,,2 --sweep-out x", ["threads=1,,2", "missing"]),
+        ("bench --sweep zipfianconstant=7 --sweep-out x", ["zipfianconstant", "7"]),
+        ("figures --only nothing", ["--only nothing", "--commands"]),
+        ("layout show nothing", ["nothing", "superblock"]),
+        ("inspect", ["--pool", "required"]),
+        ("create --pool x --name y --leaf-span 1", ["1 entries per leaf", "2 to 512"]),
+        ("create --pool x --name y --index chime --leaf-span 7", ["7 entries per leaf", "8 to 512"]),
+        ("create --pool x --name y --index chime --neighborhood 17", ["neighborhoods of 17 entries", "2 to 16"]),
+        ("create --pool x --name y --index chime --leaf-span 8 --neighborhood 9", ["of 9 entries", "a leaf has (8)"]),
+        ("create --pool x --name y --index chime --value-bytes 1025", ["value bytes 1025", "8 to 1024"]),
+        ("bench --index chime --neighborhood 1", ["--neighborhood", "2 to 16"]),
+        ("bench --index chime --leaf-span 513", ["--leaf-span", "8 to 512"]),
+        ("bench --neighborhood 4", ["--neighborhood", "--index chime"]),
+        ("bench --lease-ms 0", ["--lease-ms 0", "at least 100"]),
+        ("repair --pool x --lease-ms 99", ["--lease-ms 99", "at least 100"]),
+        ("inspect --pool x --lease-ms 3600001", ["--lease-ms 3600001", "longer than an hour"]),
+        ("soak --seconds 1 --lease-ms 18446744073709551615", ["--lease-ms", "too large"]),
+        ("soak", ["--minutes", "required"]),
+        ("soak --minutes 1 --seconds 1", ["--minutes", "--seconds"]),
+        ("soak --seconds 1 --writers 0", ["--writers", "1..=64"]),
+        ("frobnicate", ["frobnicate", "subcommand"]),
+    ] {
+        dm(arguments).bad(2, &parts);
+    }
+}
+
+#[test]
+fn help_comes_with_an_example() {
+    let commands =
+        ["", "bench", "figures", "create", "shell", "inspect", "repair", "soak", "dump", "load", "layout", "memd"];
+    for arguments in commands {
+        let out = dm(&format!("{arguments} --help")).good();
+        assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");
+    }
+}
+
+#[test]
+fn layouts_are_listed_shown_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let goldens = format!("--directory {}", directory.path().display());
+    assert!(dm("layout list").good().contains("lock_word"));
+    assert!(dm("layout show lock_word").good().starts_with("lock_word: "));
+    assert!(dm(&format!("layout bless {goldens}")).good().contains("blessed"));
+    assert!(dm(&format!("layout check {goldens}")).good().contains("layouts hold"));
+    fs::write(directory.path().join("lock_word.txt"), "something else\n").unwrap();
+    let ended = dm(&format!("layout check {goldens}"));
+    assert!(ended.out.contains("lock_word.txt"), "{}", ended.out);
+    ended.bad(1, &["1 of the layouts"]);
+}

@@ -1,0 +1,218 @@
+//! `dm dump` and `dm load`, and indexes that are damaged.
+
+use crate::{Nodes, SMALL, command, dm, dm_fed};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// A memory node whose region is a file, with an index of 2000 records.
+fn on_a_file(name: &str) -> (Nodes, fs::File) {
+    let mut nodes = Nodes { daemons: Vec::new(), directory: tempfile::tempdir().unwrap() };
+    let region = nodes.file("region");
+    let arguments = format!(
+        "memd --size 16MiB --lines sequence --exit-with-parent --file {region} --socket {}",
+        nodes.socket(0).display()
+    );
+    let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("READY"), "{ready:?}");
+    nodes.daemons.push(daemon);
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name {name} --index sherman")).good();
+    let lines = (0..2000).map(|n| format!("put u64:{n} v{n}")).collect::<Vec<_>>().join("\n") + "\n";
+    assert_eq!(dm_fed(&format!("shell {pool} --index {name}"), lines.as_bytes()).code, Some(0));
+    let region = fs::File::options().read(true).write(true).open(region).unwrap();
+    (nodes, region)
+}
+
+/// The root word of the only index.
+fn root(pool: &str) -> u64 {
+    let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --no-walk --json")).good()).unwrap();
+    view["indexes"][0]["root"].as_u64().unwrap()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_dump_can_be_loaded_and_a_damaged_one_changes_nothing() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload a {pool}")).good();
+    let (dump, copy) = (nodes.file("dump"), nodes.file("copy"));
+    assert!(dm(&format!("dump {pool} --index bench {dump}")).good().contains("20000 records"));
+    dm(&format!("load {pool} --index second {dump}")).good();
+    dm(&format!("dump {pool} --index second {copy}")).good();
+    let bytes = fs::read(&dump).unwrap();
+    assert!(bytes == fs::read(&copy).unwrap());
+    // Once more over what is there; and from a pipe into a new index.
+    dm(&format!("load {pool} --index second {dump}")).good();
+    dm_fed(&format!("load {pool} --index third -"), &bytes).good();
+    dm_fed(&format!("load {pool} --index third -"), &bytes).bad(1, &["in use", "from a file"]);
+
+    let damaged = nodes.file("damaged");
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    let mut longer = bytes.clone();
+    longer.push(0);
+    let mut newer = bytes.clone();
+    newer[8] = 3;
+    for (contents, what) in [
+        (&bytes[..bytes.len() / 2], "cut short"),
+        (&bytes[..bytes.len() - 1], "cut short"),
+        (&bytes[..10], "cut short"),
+        (&[], "cut short"),
+        (&flipped, "damaged"),
+        (&longer, "goes on after its end"),
+        (&newer, "version 3"),
+        (&b"a text file, ".repeat(20), "not a dump"),
+    ] {
+        fs::write(&damaged, contents).unwrap();
+        dm(&format!("load {pool} --index fourth {damaged}")).bad(1, &["damaged", what]);
+        dm_fed(&format!("load {pool} --index fourth -"), contents).bad(1, &[what]);
+        dm(&format!("shell {pool} --index fourth")).bad(1, &["no index \"fourth\""]);
+    }
+    dm(&format!("create {pool} --name wide --key-bytes 16")).good();
+    dm(&format!("load {pool} --index wide {dump}")).bad(1, &["8+8", "16+8"]);
+    dm(&format!("dump {pool} --index bench /no/such/file")).bad(1, &["/no/such/file"]);
+    let out = dm(&format!("inspect {pool}")).good();
+    assert!(out.contains("0 locks held") && out.contains("0 orphaned chunks"), "{out}");
+}
+
+#[test]
+fn a_damaged_index_is_told_and_leaves_no_file() {
+    let (nodes, region) = on_a_file("it");
+    let pool = nodes.pool();
+    let out = tempfile::tempdir().unwrap();
+    let (whole, file) = (out.path().join("whole"), out.path().join("file"));
+    dm(&format!("dump {pool} --index it {}", whole.display())).good();
+    dm(&format!("inspect {pool}")).good();
+    fs::write(&file, "as it was").unwrap();
+    let tell = |what: &str| {
+        dm(&format!("dump {pool} --index it {}", file.display())).bad(1, &[what]);
+        dm(&format!("dump {pool} --index it {}", out.path().join("new").display())).bad(1, &[what]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
+        assert_eq!(names(out.path()), ["file", "whole"]);
+        let ended = dm(&format!("inspect {pool}"));
+        assert!(ended.out.contains("NOT SOUND"), "{}", ended.out);
+        ended.bad(1, &["not sound", "index it"]);
+        let ended = dm(&format!("inspect {pool} --json"));
+        let view: Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(view["indexes"][0]["broken"].as_str().unwrap().contains(what), "{view}");
+        assert_eq!(ended.code, Some(1));
+    };
+    // The root says that it is of another index.
+    let address = root(&pool);
+    let offset = address & ((1 << 48) - 64);
+    let mut line = [0; 64];
+    region.read_exact_at(&mut line, offset).unwrap();
+    region.write_all_at(&[line[3] ^ 0x40], offset + 3).unwrap();
+    tell("attempts at reading the root");
+    region.write_all_at(&line, offset).unwrap();
+    // The root word is 0.
+    let mut head = vec![0; 1 << 20];
+    region.read_exact_at(&mut head, 0).unwrap();
+    let at = head.chunks_exact(8).position(|word| word == address.to_le_bytes()).unwrap() * 8;
+    region.write_all_at(&[0; 8], at as u64).unwrap();
+    tell("its root word is 0");
+    dm_fed(&format!("shell {pool} --index it"), b"get u64:1\n").bad(1, &["its root word is 0"]);
+    region.write_all_at(&address.to_le_bytes(), at as u64).unwrap();
+    dm(&format!("dump {pool} --index it {}", file.display())).good();
+    assert_eq!(fs::read(&file).unwrap(), fs::read(&whole).unwrap());
+    // One that was never written to has no root, and lost none.
+    dm(&format!("create {pool} --name new")).good();
+    dm(&format!("dump {pool} --index new -")).good();
+    dm(&format!("inspect {pool}")).good();
+}
+
+#[test]
+fn a_dump_replaces_files_only() {
+    let nodes = Nodes::start(1, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload load {pool}")).good();
+    let out = tempfile::tempdir().unwrap();
+    let at = |name: &str| out.path().join(name);
+    let dump = |name: &str| dm(&format!("dump {pool} --index bench {}", at(name).display()));
+    dump("whole").good();
+    let whole = fs::read(at("whole")).unwrap();
+    assert_eq!(fs::metadata(at("whole")).unwrap().mode() & 0o777, 0o600);
+    // A link stays, and so do the permissions of what it leads to.
+    fs::create_dir(at("there")).unwrap();
+    fs::write(at("there/file"), "old").unwrap();
+    fs::set_permissions(at("there/file"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("there/file", at("link")).unwrap();
+    dump("link").good();
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(at("there/file")).unwrap(), whole);
+    assert_eq!(fs::metadata(at("there/file")).unwrap().mode() & 0o777, 0o640);
+    assert_eq!(names(&at("there")), ["file"]);
+    // One to nothing is not followed to make a file elsewhere.
+    symlink("there/nothing", at("dangling")).unwrap();
+    dump("dangling").bad(1, &["dangling", "a link to nothing"]);
+    assert_eq!(names(&at("there")), ["file"]);
+    // Nor is one where the temporary file used to be.
+    fs::write(at("victim"), "untouched").unwrap();
+    symlink("victim", at("whole.partial")).unwrap();
+    dump("whole").good();
+    assert_eq!(fs::read_to_string(at("victim")).unwrap(), "untouched");
+    // A pipe.
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    let pipe = at("pipe");
+    let reader = thread::spawn(move || fs::read(pipe).unwrap());
+    dump("pipe").good();
+    assert_eq!(reader.join().unwrap(), whole);
+    assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
+    // A device, and the names of the standard output.
+    dm(&format!("dump {pool} --index bench /dev/null")).good();
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let names_before = names(out.path());
+    for name in ["-", "/dev/stdout", "/dev/fd/1"] {
+        let piped = command(&format!("dump {pool} --index bench {name}")).output().unwrap();
+        assert!(piped.status.success() && piped.stdout == whole, "{name}");
+    }
+    let appended = fs::File::options().append(true).open(at("victim")).unwrap();
+    let status = command(&format!("dump {pool} --index bench /dev/stdout")).stdout(appended).status().unwrap();
+    assert!(status.success());
+    assert_eq!(fs::read(at("victim")).unwrap(), [b"untouched".as_slice(), &whole].concat());
+    dump("there").bad(1, &["there", "is a directory"]);
+    dump("no/such").bad(1, &["no/such"]);
+    assert_eq!(names(out.path()), names_before);
+}
+
+/// The process is stopped as soon as it has made its temporary file, and told to end before it goes on.
+#[test]
+fn a_dump_that_is_interrupted_leaves_nothing() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    dm(&format!("bench --records 200000 --operations 1 --workload load {pool}")).good();
+    for signal in ["INT", "TERM"] {
+        let out = tempfile::tempdir().unwrap();
+        let kill = |dump: &Child, signal: &str| {
+            let sent = Command::new("kill").args(["-s", signal, &dump.id().to_string()]).status().unwrap();
+            assert!(sent.success());
+        };
+        let arguments = format!("dump {pool} --index bench {}", out.path().join("file").display());
+        let mut dump = command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+        while names(out.path()).is_empty() {
+            assert!(dump.try_wait().unwrap().is_none(), "it ended before it had a file");
+            thread::yield_now();
+        }
+        kill(&dump, "STOP");
+        assert!(names(out.path())[0].ends_with(".partial"), "it was whole before it could be stopped");
+        let mode = fs::metadata(out.path().join(&names(out.path())[0])).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        kill(&dump, signal);
+        kill(&dump, "CONT");
+        assert_eq!(dump.wait().unwrap().code(), Some(130));
+        assert!(names(out.path()).is_empty(), "{:?}", names(out.path()));
+    }
+}

@@ -1,0 +1,112 @@
+//! Pools and indexes: `dm create`, `dm inspect`, `dm shell`.
+
+use crate::{Nodes, SMALL, command, dm, dm_fed};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+
+#[test]
+fn what_is_not_a_memory_node_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let inspect = |path: &Path| dm(&format!("inspect --pool {}", path.display()));
+    inspect(&path("missing")).bad(1, &["missing", "no memory node listens"]);
+    fs::write(path("file"), "text").unwrap();
+    inspect(&path("file")).bad(1, &["file", "no memory node listens"]);
+    let listener = UnixListener::bind(path("web")).unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(&b"HTTP/1.1 400 Bad Request\r\n".repeat(8));
+        let _ = stream.read(&mut [0; 64]);
+    });
+    inspect(&path("web")).bad(1, &["web", "does not speak"]);
+    server.join().unwrap();
+    let region = "bench --workload c --records 1000 --region-mib 1";
+    dm(region).bad(1, &["memory node 0 did not start", "1048576 bytes"]);
+    dm("bench --workload c --records 1000 --json /no/such/file").bad(1, &["/no/such/file"]);
+    dm("bench --workload c --records 1000 --trace /no/such/file").bad(1, &["/no/such/file"]);
+}
+
+#[test]
+fn half_a_pool_and_another_format_are_refused() {
+    let nodes = Nodes::start(2, "8MiB");
+    dm(&format!("inspect --pool {}", nodes.socket(0).display())).bad(1, &["pool of 2"]);
+    // A region that a later release has formatted: the version is the first word after the magic.
+    let file = nodes.file("region");
+    let socket = nodes.file("other");
+    let mut daemon = command(&format!("memd --size 4MiB --file {file} --exit-with-parent --socket {socket}"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let region = fs::OpenOptions::new().write(true).open(&file).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&region, &7_u32.to_le_bytes(), 8).unwrap();
+    dm(&format!("inspect --pool {socket}")).bad(1, &["other", "version 7"]);
+    dm(&format!("bench --workload c --pool {socket}")).bad(1, &["other", "version 7"]);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn an_index_of_other_sizes_or_name_is_told() {
+    let nodes = Nodes::start(1, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name bench --key-bytes 16 --value-bytes 16")).good();
+    dm(&format!("create {pool} --name bench")).bad(1, &["\"bench\"", "exists"]);
+    dm(&format!("{SMALL} --workload c {pool}")).bad(1, &["\"bench\"", "16 and values of 16", "--name"]);
+    dm(&format!("shell {pool} --index other")).bad(1, &["no index \"other\"", "bench"]);
+    dm(&format!("create {pool} --name hops --index chime --neighborhood 16")).good();
+    dm(&format!("{SMALL} --index chime --neighborhood 4 --workload c {pool} --name hops"))
+        .bad(1, &["\"hops\"", "neighborhoods of 16", "asked for", "neighborhoods of 4", "--name"]);
+    dm(&format!("{SMALL} --workload c {pool} --name mine")).good();
+    dm(&format!("{SMALL} --workload load {pool} --name mine")).bad(1, &["holds 20000 records", "--name"]);
+    let ended = dm(&format!("{SMALL} --workload c {pool} --name mine --without on-chip"));
+    ended.bad(2, &["--without on-chip", "--device-size 0"]);
+    // An index that does not fit is taken back, with its memory.
+    dm(&format!("bench --workload c --records 2000000 {pool} --name big")).bad(1, &["the pool is full"]);
+    dm(&format!("shell {pool} --index big")).bad(1, &["no index \"big\""]);
+    dm(&format!("{SMALL} --workload load {pool} --name another")).good();
+}
+
+#[test]
+fn a_pool_can_be_inspected() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload a {pool}")).good();
+    let out = dm(&format!("inspect {pool} --json")).good();
+    let view: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(view["memory_nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(view["indexes"][0]["name"], "bench");
+    assert_eq!(view["indexes"][0]["tree"]["records"], 20_000);
+    assert_eq!(view["rows"][0]["state"], "free", "the bench has left, and looking takes no row");
+    assert_eq!(view["locks"].as_array().unwrap().len(), 0);
+    let granted: u64 =
+        view["memory_nodes"].as_array().unwrap().iter().map(|node| node["chunks_granted"].as_u64().unwrap()).sum();
+    assert_eq!(view["indexes"][0]["granted_bytes"].as_u64().unwrap(), granted << 20);
+}
+
+#[test]
+fn the_shell_does_what_it_is_told_line_by_line() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name names --key-bytes 32 --value-bytes 16")).good();
+    let shell = format!("shell {pool} --index names");
+    let input = "put ada lovelace\nget ada\nput \"bob b\" \"x y\"\nput u64:5 u64:77\nscan\nscan b 1\nget nobody\n\
+                 insert ada x\nupdate ada king\ndelete ada\nget ada\n# a comment\n\nquit\nget never\n";
+    let out = dm_fed(&shell, input.as_bytes()).good();
+    let expected = "inserted\nlovelace\ninserted\ninserted\nu64:5 u64:77\nada lovelace\n\"bob b\" \"x y\"\n\
+                    \"bob b\" \"x y\"\nabsent\nexists: lovelace\nupdated\ndeleted\nabsent\n";
+    assert_eq!(out, expected);
+    let ended = dm_fed(&shell, b"get\nfrob\nput a 12345678901234567\nput a b\nscan a b\n");
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.out, "inserted\n");
+    for line in ["line 1: get wants", "line 2: unknown command", "line 3: value of 17 bytes", "line 5: COUNT"] {
+        assert!(ended.err.contains(line), "{}", ended.err);
+    }
+    assert!(ended.err.contains("dm: 4 of 5 lines failed"), "{}", ended.err);
+}

@@ -1,0 +1,84 @@
+//! Compute nodes that die: `dm repair` and `dm soak`.
+
+use crate::{Nodes, command, dm};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Stdio};
+
+/// A shell that has joined the pool and waits for its next line.
+fn shell(pool: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    shell_on(pool, "bench")
+}
+
+/// The same, on an index of that name.
+fn shell_on(pool: &str, index: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut shell = command(&format!("shell {pool} --index {index} --lease-ms 800"));
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(shell.stdout.take().unwrap());
+    shell.stdin.as_mut().unwrap().write_all(b"put ada lovelac\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line == "inserted\n" || line == "replaced\n", "{line}");
+    (shell, out)
+}
+
+#[test]
+fn dead_compute_nodes_are_shown_and_repaired_and_live_ones_left_alone() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name bench --key-bytes 8 --value-bytes 8")).good();
+    let (mut dead, _) = shell(&pool);
+    let (mut live, mut out) = shell(&pool);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let look = || -> Value {
+        let out = dm(&format!("inspect {pool} --lease-ms 800 --no-walk --watch-ms 500 --json")).good();
+        serde_json::from_str::<Value>(&out).unwrap()["rows"].take()
+    };
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"live".into(), &"live".into()), "{rows}");
+    assert!(rows[0]["unresponsive_ms"].as_u64().unwrap() >= 450, "{rows}");
+    assert_eq!(rows[1]["unresponsive_ms"], 0, "{rows}");
+    let text = dm(&format!("inspect {pool} --lease-ms 800 --no-walk")).good();
+    assert!(text.contains("UNRESPONSIVE for at least") && text.contains("beats"), "{text}");
+    let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
+    assert_eq!((&repaired["rows_fenced"], &repaired["rows_freed"]), (&1.into(), &1.into()), "{repaired}");
+    let rows = look();
+    assert_eq!((&rows[0]["state"], &rows[1]["state"]), (&"free".into(), &"live".into()), "{rows}");
+    // Nothing is left to do, and the one that was at work all the time is.
+    assert!(
+        dm(&format!("repair {pool} --lease-ms 800")).good().starts_with("0 unresponsive compute nodes fenced, 0 rows")
+    );
+    live.stdin.as_mut().unwrap().write_all(b"get ada\n").unwrap();
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "lovelac\n");
+    drop(live.stdin.take());
+    assert!(live.wait().unwrap().success());
+    // Locks lie in leaves, and the dead shell had one of several indexes open: its row is swept through that index.
+    for index in ["one", "other"] {
+        dm(&format!("create {pool} --name {index} --index chime")).good();
+    }
+    let (mut dead, _) = shell_on(&pool, "other");
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let repaired: Value = serde_json::from_str(&dm(&format!("repair {pool} --lease-ms 800 --json")).good()).unwrap();
+    assert_eq!((&repaired["rows_freed"], &repaired["rows_kept"]), (&1.into(), &0.into()), "{repaired}");
+    // A pool without an index has rows, too.
+    let empty = Nodes::start(1, "8MiB");
+    assert!(dm(&format!("repair {} --lease-ms 100", empty.pool())).good().starts_with("0 unresponsive"));
+}
+
+#[test]
+fn processes_are_killed_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("soak.json");
+    let out = dm(&format!("soak --seconds 6 --lease-ms 400 --writers 3 --keys 60 --seed 1 --json {}", json.display()));
+    let text = out.good();
+    assert!(text.starts_with("seed 1: 3 writers"), "{text}");
+    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let verdict = &report["verdict"];
+    assert_eq!((&verdict["keys"], &verdict["sound"]), (&180.into(), &true.into()), "{report}");
+    assert!(verdict["acknowledged"].as_u64().unwrap() > 0 && report["events"]["killed"].as_u64().unwrap() > 0);
+}
