@@ -65,7 +65,7 @@ use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::index::runner::Shared;
 use crate::lane::Lane;
-use crate::locks::protocol::Techniques;
+use crate::locks::kind::Techniques;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;

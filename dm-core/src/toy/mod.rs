@@ -98,7 +98,8 @@ use crate::index::runner::{Run, Shared, UnderWay};
 use crate::index::{Index, catalog};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS, word_at};
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::locks::kind::{Held, LockKind, Techniques};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;
@@ -474,7 +475,9 @@ fn copy(to: Option<&mut [u8]>, from: Option<&[u8]>) {
 }
 
 /// One lock, in the lock table of memory node 0. Others of the tables are taken over as well, by a sweep.
-impl Locks for Toy<'_> {
+impl Locks for Toy<'_> {}
+
+impl LockKind for Toy<'_> {
     const IN_NODES: bool = false;
 
     /// The root word.
