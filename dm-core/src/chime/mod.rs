@@ -140,7 +140,7 @@ use crate::layout::{stripes, word_at};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
-use crate::memory::epochs::Pinned;
+use crate::memory::pin::Pinned;
 use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;

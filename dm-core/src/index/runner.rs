@@ -22,7 +22,7 @@ use crate::lane::{Lane, LockRecord, Owed};
 use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
-use crate::memory::epochs::Pinned;
+use crate::memory::pin::Pinned;
 use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::verbs::{Request, Status};
