@@ -86,7 +86,7 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
-use crate::lane::{Lane, Owed};
+use crate::lane::{Lane, Unsettled};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::memory::collect::collect;
@@ -254,7 +254,7 @@ impl<'s, I: Index> Items<'s, I> {
     pub(super) fn set_progress(&self, lane: &Lane<'_>, progress: Progress) {
         if let Some(place) = self.lanes.get(usize::from(lane.id().0)) {
             *place.0.lock() = progress;
-            lane.set_owes(Owed::ITEMS, progress.is_unsettled());
+            lane.set_unsettled(Unsettled::ITEMS, progress.is_unsettled());
         }
     }
 

@@ -71,7 +71,7 @@ pub struct Epochs {
     /// The first turn of at least this number raises the epoch, though nothing is said to wait; 0: none is wanted.
     wanted: AtomicU32,
     /// Pointers are held that have no pin.
-    mute: AtomicBool,
+    publishes_none: AtomicBool,
     /// Nodes were short while places waited.
     short: AtomicBool,
     /// A lane takes a turn without a heartbeat.
@@ -117,7 +117,7 @@ impl Epochs {
             cleared: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
-            mute: AtomicBool::new(false),
+            publishes_none: AtomicBool::new(false),
             short: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             closed: Closed::new(),
@@ -134,8 +134,8 @@ impl Epochs {
 
     /// From now on the row says no epoch, and the limbo lists of others wait until this compute node has departed. A
     /// compute node calls this if it uses an index without pins.
-    pub fn mute(&self) {
-        self.mute.store(true, SeqCst);
+    pub fn publish_no_epoch(&self) {
+        self.publishes_none.store(true, SeqCst);
     }
 
     /// Turns begun: what a place notes when it enters the limbo list.
@@ -171,16 +171,16 @@ impl Epochs {
     }
 
     /// The indexes whose places waited are closed.
-    pub fn nobody_waits(&self) {
+    pub fn forget_waiting(&self) {
         self.waiting.store(0, SeqCst);
         self.wanted.store(0, SeqCst);
         self.state.lock().open.clear();
     }
 
     /// The epoch that may be published: 0 = none.
-    pub fn vouched(&self, pins: &[Pin]) -> u32 {
+    pub fn publishable(&self, pins: &[Pin]) -> u32 {
         let now = self.now.load(SeqCst);
-        if self.mute.load(SeqCst) {
+        if self.publishes_none.load(SeqCst) {
             return 0;
         }
         pins.iter().map(|Pin(pin)| pin.load(SeqCst)).filter(|pin| *pin != IDLE).fold(now, u32::min)
@@ -211,7 +211,7 @@ impl Epochs {
     /// Whether there is reason for a turn, though the pool's epoch may not have moved: something here waits for one, or
     /// the row, which says `told`, could say another epoch.
     pub(crate) fn is_due(&self, told: u32, pins: &[Pin]) -> bool {
-        self.wanted.load(SeqCst) != 0 || self.vouched(pins) != told || !self.state.lock().open.is_empty()
+        self.wanted.load(SeqCst) != 0 || self.publishable(pins) != told || !self.state.lock().open.is_empty()
     }
 
     /// Whether the pool's word is another one than this compute node knows of.
@@ -283,7 +283,7 @@ impl Epochs {
             }
             epoch >= due
         };
-        rows::glimpse_from(lane, home, first, scratch, visit).await?;
+        rows::read_summaries_from(lane, home, first, scratch, visit).await?;
         let mut state = self.state.lock();
         let Some((row, row_summary)) = behind else {
             while let Some(&(number, due)) = state.open.front()

@@ -26,7 +26,7 @@ impl<'s> Participant<'s> {
     pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
         let Some(pin) = self.pins.get(usize::from(lane.id().0)) else {
             // Nothing says how old its pointers are.
-            self.epochs.mute();
+            self.epochs.publish_no_epoch();
             return Pinned(None);
         };
         if pin.0.load(Relaxed) != IDLE {
@@ -116,7 +116,7 @@ impl<'s> Participant<'s> {
         scratch: usize,
     ) -> Result<u32, RowError> {
         let number = self.epochs.begin();
-        let epoch = self.epochs.vouched(self.pins);
+        let epoch = self.epochs.publishable(self.pins);
         let pool_word = rows::publish_epoch(lane, home, member, u64::from(epoch), scratch).await?;
         let turn = Turn { number, pool_word, waits };
         self.epochs.end(lane, home, member, turn, scratch).await?;
@@ -142,16 +142,16 @@ mod tests {
         let early = part.pin(&first);
         epochs.now.store(5, SeqCst);
         let late = part.pin(&second);
-        assert_eq!((part.epoch(&first), part.epoch(&second), epochs.vouched(&pins)), (1, 5, 1));
+        assert_eq!((part.epoch(&first), part.epoch(&second), epochs.publishable(&pins)), (1, 5, 1));
         drop(part.pin(&first));
-        assert_eq!(epochs.vouched(&pins), 1, "an operation within another one ends with that");
+        assert_eq!(epochs.publishable(&pins), 1, "an operation within another one ends with that");
         drop(early);
-        assert_eq!(epochs.vouched(&pins), 5);
+        assert_eq!(epochs.publishable(&pins), 5);
         epochs.now.store(7, SeqCst);
         drop(late);
-        assert_eq!(epochs.vouched(&pins), 7);
-        epochs.mute();
-        assert_eq!(epochs.vouched(&pins), 0);
+        assert_eq!(epochs.publishable(&pins), 7);
+        epochs.publish_no_epoch();
+        assert_eq!(epochs.publishable(&pins), 0);
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         part.enter(&lane);
         assert_eq!(part.epoch(&lane), 1, "a step that begins as a radix tree's");
         part.leave(&lane);
-        assert_eq!((part.epoch(&lane), epochs.vouched(&pins)), (1, 1), "and ends");
+        assert_eq!((part.epoch(&lane), epochs.publishable(&pins)), (1, 1), "and ends");
         part.enter_steps(&lane);
         assert_eq!(part.epoch(&lane), 5, "the next operation");
         part.leave_steps(&lane);

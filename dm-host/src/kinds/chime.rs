@@ -18,7 +18,7 @@ use dm_core::remote::chunk::ChunkKind;
 struct LeafStorage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    words: Vec<words::Place>,
+    words: Vec<words::RememberedWord>,
     hotspot: Vec<hotspot::Bucket>,
 }
 
@@ -28,7 +28,7 @@ impl LeafStorage {
         Self {
             entries: lock_entries(locks),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            words: (0..locks).map(|_| words::Place::default()).collect(),
+            words: (0..locks).map(|_| words::RememberedWord::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(spending.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Batches;
 use super::slot::{ANSWERED, Answer, BatchSlot, Bucket, FILLS, FOLLOWS, IDLE, KEY_BYTES_MAX, LEADS, NOBODY};
-use crate::lane::{Lane, Owed};
+use crate::lane::{Lane, Unsettled};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Effect, OpError, OperationKind, Outcome};
 use crate::verbs::LaneId;
@@ -96,7 +96,7 @@ impl Batches<'_> {
     #[inline]
     pub fn seal(&self, lane: &Lane<'_>, take: impl FnOnce(&[u8])) {
         // A lane that works alone does not look at its slot.
-        if lane.owes(Owed::BATCH) {
+        if lane.has_unsettled(Unsettled::BATCH) {
             self.seal_open(lane.id(), take);
         }
     }

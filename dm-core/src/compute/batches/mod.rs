@@ -30,7 +30,7 @@ mod slot;
 mod tests;
 mod worth;
 
-use crate::lane::{Lane, Owed};
+use crate::lane::{Lane, Unsettled};
 use crate::marks::Mark;
 use crate::operation::{Cause, Effect, OpError, OperationKind, Outcome, ScratchPlan};
 use crate::verbs::Request;
@@ -87,7 +87,7 @@ impl<'s> Batches<'s> {
             let of = |range: &core::ops::Range<usize>| scratch.get(range.clone()).unwrap_or_default();
             self.join(lane.id(), kind, of(&plan.key), of(&plan.value))
         });
-        lane.set_owes(Owed::BATCH, joined != Joined::Alone);
+        lane.set_unsettled(Unsettled::BATCH, joined != Joined::Alone);
         match joined {
             Joined::Alone => Ok(Begun::Alone),
             Joined::Leads => Ok(Begun::Leads),
@@ -148,7 +148,7 @@ impl<'s> Batches<'s> {
             part.answer
         });
         batch_slot.state.store(IDLE, Ordering::Relaxed);
-        lane.set_owes(Owed::BATCH, false);
+        lane.set_unsettled(Unsettled::BATCH, false);
         match answer {
             Answer::Alone => Ok(None),
             Answer::Outcome(outcome) => Ok(Some(outcome)),
@@ -197,7 +197,7 @@ impl<'s> Batches<'s> {
         if let Some(filling) = self.end(lane.id()) {
             port.push(Request::wake(filling));
         }
-        lane.set_owes(Owed::BATCH, false);
+        lane.set_unsettled(Unsettled::BATCH, false);
         Ok(())
     }
 
@@ -223,11 +223,11 @@ impl<'s> Batches<'s> {
                     lane.port().submit().await?;
                 }
                 batch_slot.state.store(IDLE, Ordering::Relaxed);
-                lane.set_owes(Owed::BATCH, false);
+                lane.set_unsettled(Unsettled::BATCH, false);
                 Ok(())
             }
             _ => {
-                lane.set_owes(Owed::BATCH, false);
+                lane.set_unsettled(Unsettled::BATCH, false);
                 Ok(())
             }
         }
