@@ -29,7 +29,7 @@ use root::Evidence;
 use std::slice;
 
 /// What this crate has to know of a kind of index, by its parameters.
-pub trait Kind: KindParameters {
+pub trait Kind: KindParameters + 'static {
     /// The index.
     type Index<'s>: Index;
 

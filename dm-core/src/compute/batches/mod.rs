@@ -19,6 +19,9 @@
 //! [`batches`](crate::manual::batches) shows why every operation is linearizable, and when batches are worth their
 //! cost.
 //!
+//! Here is what an operation calls, and where it waits. `join` has the batches of keys: who leads, who joins, who is
+//! told what. `slot` is a lane's part, and `worth` decides when all lanes work alone.
+//!
 //! # Memory
 //!
 //! One slot per lane (key, one value), and one or two buckets per lane; nothing per key. Keys that meet in a bucket do

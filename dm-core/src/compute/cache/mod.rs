@@ -30,7 +30,9 @@
 //!
 //! Huge pages are a good choice: a route touches half a dozen lines per level, in as many places as there are copies.
 //!
-//! - A *frame* has one copy, decoded for searching; `frame.rs` draws it.
+//! - `storage` divides the words.
+//! - A *frame* has one copy, decoded for searching; `frame` draws it, `shape` says where its parts lie, and `key` what
+//!   searches compare.
 //! - The *table* has two chain heads per frame. The frames of one chain link through their headers.
 //! - *Hints* save inner levels the look into the table. A copy above level 1 has, while there are hint blocks left, one
 //!   word per child: the frame in which the child's copy was last. A reader checks a hint against that frame's own
