@@ -59,7 +59,9 @@ impl Pool {
                 return Err(error.into());
             }
         }
-        self.with_lane(|fabric, lane| block_on(fabric, lane, rows::introduce(lane, self.home(), member, &joiner, 0)))??;
+        self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, rows::publish_row(lane, self.home(), member, &joiner, 0))
+        })??;
         let lease_ns = membership.terms.lease_ns();
         self.with_lane(|fabric, lane| {
             block_on(fabric, lane, rows::declare_lease(lane, self.home(), member, lease_ns))
@@ -144,7 +146,7 @@ impl ComputeNode {
 
     /// How long the node may be unresponsive.
     pub fn terms(&self) -> LeaseConfig {
-        self.lease.terms()
+        self.lease.config()
     }
 
     /// Whether others have fenced this node.
@@ -233,7 +235,7 @@ impl ComputeNode {
         if self.pinned.swap(true, Ordering::Relaxed) {
             // The lanes of a second index have the same numbers. So no pin could tell how old the pointers of which
             // lane are.
-            self.epochs.mute();
+            self.epochs.publish_no_epoch();
             return None;
         }
         Some(Pinning(self))
@@ -282,7 +284,7 @@ impl Pinning<'_> {
 impl Drop for Pinning<'_> {
     fn drop(&mut self) {
         // Others collect what was in the limbo list when this compute node has departed.
-        self.0.epochs.nobody_waits();
+        self.0.epochs.forget_waiting();
         self.0.pinned.store(false, Ordering::Relaxed);
     }
 }

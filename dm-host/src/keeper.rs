@@ -94,7 +94,7 @@ fn run(
 ) {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let lane = Lane::new(LaneId(0), &mut scratch);
-    let mut time = Time { began: Instant::now(), tick: tick(lease.terms()), lease, stopped };
+    let mut time = Time { began: Instant::now(), tick: tick(lease.config()), lease, stopped };
     let ended = keep(pool, fabric, &lane, who, progress_counters, &mut time);
     let Some(why) = ended else { return };
     tracing::warn!("the heartbeat of compute-node row {} ended: {why}", who.0.row.0);

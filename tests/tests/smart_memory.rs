@@ -110,7 +110,7 @@ impl Small<'_, '_, '_> {
                 if self.pauses_per_turn > 0 && self.waited.is_multiple_of(self.pauses_per_turn) {
                     self.turn();
                     // No pin holds an older epoch: without operations under way, the row says the pool's epoch.
-                    assert_eq!(self.epochs.vouched(self.pins), self.epochs.vouched(&[]));
+                    assert_eq!(self.epochs.publishable(self.pins), self.epochs.publishable(&[]));
                 }
             }
             let scratch = port.begin().unwrap();

@@ -14,7 +14,7 @@ use crate::index::runner::Run;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::stripes;
-use crate::locks::protocol::Locks;
+use crate::locks::kind::LockKind;
 use crate::marks::Mark;
 use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{OpError, Operation, ScratchPlan};

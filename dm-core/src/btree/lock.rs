@@ -4,7 +4,8 @@
 
 use super::Tree;
 use crate::lane::{Lane, LockRecord};
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::locks::kind::{Held, LockKind, Techniques};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::membership::redo::Writes;
 use crate::membership::{Recovery, push_by_lines};
@@ -15,7 +16,9 @@ use crate::remote::lock_word::{LockId, RowId, lock_of};
 use crate::verbs::{Label, NodeId, Request, Space};
 use core::ops::Range;
 
-impl Locks for Tree<'_> {
+impl Locks for Tree<'_> {}
+
+impl LockKind for Tree<'_> {
     const IN_NODES: bool = false;
 
     /// Of the node, as if its lock were held already.

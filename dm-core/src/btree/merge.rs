@@ -20,6 +20,7 @@ use crate::btree::sweep::TreeLocks;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{LINE_BYTES, stripes, word_at};
+use crate::locks::kind::LockKind;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};

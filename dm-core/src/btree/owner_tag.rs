@@ -36,7 +36,7 @@ mod tests {
     use crate::remote::row::{INCARNATION_MAX, ROW_COUNT_MAX};
 
     #[test]
-    fn a_signature_leaves_the_flags_alone_and_the_flags_the_signature() {
+    fn an_owner_tag_leaves_the_flags_alone_and_the_flags_the_owner_tag() {
         let mut image = [0; 128];
         let owner_tag = OwnerTag::of(Member { row: RowId(0x7b), incarnation: 0x7345, nonce: 1 }, 128);
         let mut header = Header::read(&image);

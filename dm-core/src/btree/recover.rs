@@ -3,7 +3,7 @@
 use super::Tree;
 use super::leaves::Leaves;
 use crate::lane::{Lane, LockRecord};
-use crate::locks::protocol::Locks;
+use crate::locks::kind::LockKind;
 use crate::operation::OpError;
 use crate::recovery::takeover::{Recoverable, Site};
 
@@ -24,7 +24,8 @@ fn is_in_leaf<'s, I: Leaves<'s>>(lock_record: &LockRecord) -> bool {
 }
 
 impl<'s> Tree<'s> {
-    /// See [`Recoverable::look_after`], of an operation whose [`Locks::acquire`] ended so.
+    /// See [`Recoverable::look_after`], of an operation whose
+    /// [`Locks::acquire`](crate::locks::protocol::Locks::acquire) ended so.
     pub(crate) async fn look_after<I: Leaves<'s>>(
         &self,
         index: &I,

@@ -7,7 +7,7 @@ use crate::btree::node::Header;
 use crate::index::catalog;
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
-use crate::locks::protocol::Locks;
+use crate::locks::kind::LockKind;
 use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};

@@ -20,7 +20,8 @@ use crate::btree::leaves::slice;
 use crate::btree::node::{Header, NodeFlags};
 use crate::lane::{Lane, LockRecord};
 use crate::layout::stripes;
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::locks::kind::{Held, LockKind, Techniques};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::OpError;
@@ -29,7 +30,9 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, LockWord, RowId, lock_of};
 use crate::verbs::{Label, NodeId, Request, Space};
 
-impl Locks for Chime<'_> {
+impl Locks for Chime<'_> {}
+
+impl LockKind for Chime<'_> {
     const IN_NODES: bool = true;
 
     type Follow = Part;

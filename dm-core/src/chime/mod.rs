@@ -61,13 +61,10 @@
 //! - A key that is there is found, though it may hop: [`chime_neighborhoods`](crate::manual::chime_neighborhoods).
 //! - One entry can be enough: [`chime_entries`](crate::manual::chime_entries).
 //! - A split makes room, and the new sibling needs no lock: [`chime_splits`](crate::manual::chime_splits).
-//!
-//! **Deaths** are repaired as in every B+-tree ([`crate::recovery`]). A change of a record is one WRITE, or two if its
-//! entries continue at the first one. If it may land in part, one redo record of all of it goes ahead of it, so after
-//! the takeover it is there completely or not at all. A range of entries that is longer than a packet is posted as two
-//! WRITEs, so that packets end where lines end ([`redo_records`](crate::manual::redo_records)). The lane that ends a
-//! dead holder's acquisition READs the leaf to make the free word ([`locks`](crate::manual::locks)). A sweep goes over
-//! every place that ever was a leaf's: an old pointer is enough to lock one.
+//! - Deaths are repaired as in every B+-tree ([`crate::recovery`]). A change that may land in part has one redo record
+//!   of all of it ([`redo_records`](crate::manual::redo_records)). The lane that ends a dead holder's acquisition READs
+//!   the leaf to make the free word ([`locks`](crate::manual::locks)). A sweep goes over every place that ever was a
+//!   leaf's: an old pointer is enough to lock one.
 //!
 //! # What it assumes
 //!
@@ -142,8 +139,8 @@ use crate::layout::{stripes, word_at};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
-use crate::memory::epochs::Pinned;
 use crate::memory::orphans::CollectedOrphans;
+use crate::memory::pin::Pinned;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::address::Address;

@@ -12,24 +12,24 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One place: the tag of the lock, low half, high half. Storage for a [`WordTable`].
 #[derive(Debug, Default)]
-pub struct Place([AtomicU32; 3]);
+pub struct RememberedWord([AtomicU32; 3]);
 
 /// Remembered words of one compute node.
 #[derive(Clone, Copy, Debug)]
 pub struct WordTable<'s> {
-    places: &'s [Place],
+    places: &'s [RememberedWord],
 }
 
 impl<'s> WordTable<'s> {
     /// A table in `places`.
-    pub const fn new(places: &'s [Place]) -> Self {
+    pub const fn new(places: &'s [RememberedWord]) -> Self {
         Self { places }
     }
 
     /// The word that was last stored for `tag`, if place `at` still has it; otherwise 0.
     #[inline]
     pub fn recall(&self, at: usize, tag: u32) -> u64 {
-        let Some(Place([known, low, high])) = self.places.get(at) else { return 0 };
+        let Some(RememberedWord([known, low, high])) = self.places.get(at) else { return 0 };
         if known.load(Relaxed) != tag {
             return 0;
         }
@@ -39,7 +39,7 @@ impl<'s> WordTable<'s> {
     /// Stores the word of `tag` in place `at`, over what was there.
     #[inline]
     pub fn remember(&self, at: usize, tag: u32, word: u64) {
-        let Some(Place([known, low, high])) = self.places.get(at) else { return };
+        let Some(RememberedWord([known, low, high])) = self.places.get(at) else { return };
         known.store(tag, Relaxed);
         low.store(word as u32, Relaxed);
         high.store((word >> 32) as u32, Relaxed);
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_place_knows_the_last_word_of_one_lock() {
-        let places = [Place::default(), Place::default()];
+        let places = [RememberedWord::default(), RememberedWord::default()];
         let table = WordTable::new(&places);
         assert_eq!(table.recall(0, 7), 0);
         table.remember(0, 7, 0x1234_5678_9abc_def0);

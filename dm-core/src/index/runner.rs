@@ -18,11 +18,11 @@
 use crate::compute::batches::{Batches, Begun};
 use crate::error::VerbError;
 use crate::lane::interrupt::Interrupt;
-use crate::lane::{Lane, LockRecord, Owed};
+use crate::lane::{Lane, LockRecord, Unsettled};
 use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
-use crate::memory::epochs::Pinned;
+use crate::memory::pin::Pinned;
 use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::verbs::{Request, Status};
@@ -154,7 +154,9 @@ pub(crate) trait Run<'s> {
     /// again. `leads`: the lane leads a batch, which waits.
     async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
         let overcome = match interrupt {
-            Interrupt::Unresponsive(lock_record) if !lane.has_lock_records() && (leads || !lane.owes(Owed::BATCH)) => {
+            Interrupt::Unresponsive(lock_record)
+                if !lane.has_lock_records() && (leads || !lane.has_unsettled(Unsettled::BATCH)) =>
+            {
                 self.look_after(lane, lock_record).await
             }
             interrupt => Err(interrupt.into_error()),
@@ -181,7 +183,7 @@ pub(crate) trait Run<'s> {
                 break;
             }
             since = watched;
-            let pause_ns = recovery.lease.terms().lease_ns() / 16;
+            let pause_ns = recovery.lease.config().lease_ns() / 16;
             if lane.port().call(Request::pause(pause_ns)).await.is_err() {
                 break;
             }

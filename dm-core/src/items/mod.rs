@@ -88,7 +88,7 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
-use crate::lane::{Lane, Owed};
+use crate::lane::{Lane, Unsettled};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::memory::collect::collect;
@@ -145,7 +145,7 @@ pub struct Site<'s> {
 
 /// State of the block that an operation wants an entry to name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Draft {
+pub(crate) enum BlockState {
     /// There is no such block.
     #[default]
     None,
@@ -154,9 +154,9 @@ pub(crate) enum Draft {
     /// It is written, and no entry names it.
     Written,
     /// A step is under way that changes the entry from its old block to this block, or to none.
-    Switching,
+    ChangingEntry,
     /// That step was cut short, and this compute node does not know whether it made its change.
-    Unsure,
+    InDoubt,
 }
 
 /// What the operation of one lane knows between two steps. Storage for [`Items`], one per lane. It is not part of the
@@ -169,14 +169,14 @@ pub struct LaneProgress(Mutex<Progress>);
 pub(crate) struct Progress {
     /// The operation that was asked for.
     operation: Operation,
-    /// See [`Draft`].
-    draft: Draft,
-    /// The block that `draft` is about; none if the entry is to have the value inline, or is to be deleted.
+    /// See [`BlockState`].
+    block_state: BlockState,
+    /// The block that `block_state` is about; none if the entry is to have the value inline, or is to be deleted.
     block: BlockPointer,
     /// The layer in which the operation is, and its depth.
     layer: u64,
     depth: u16,
-    phase: point::Phase,
+    step: point::Step,
     attempts: u32,
     /// The layer that the operation is making.
     made: u64,
@@ -193,19 +193,19 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Whether there are blocks, layers or chunks to settle.
-    pub(crate) fn owes(&self) -> bool {
-        self.draft != Draft::None || self.pushed || self.wanted.is_some()
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.block_state != BlockState::None || self.pushed || self.wanted.is_some()
     }
 
     /// The state at the beginning of an operation.
     pub(crate) const fn of(operation: Operation) -> Self {
         Self {
             operation,
-            draft: Draft::None,
+            block_state: BlockState::None,
             block: BlockPointer::NONE,
             layer: key::ROOT_LAYER,
             depth: 0,
-            phase: point::Phase::Look,
+            step: point::Step::Get,
             attempts: 0,
             made: 0,
             pushed: false,
@@ -241,7 +241,7 @@ pub struct Items<'s, I> {
     /// Blocks are being collected. Until that is done, the index below does not collect.
     collecting: AtomicBool,
     /// A lane is collecting.
-    adopting: AtomicBool,
+    collecting_orphans: AtomicBool,
 }
 
 impl<'s, I: Index> Items<'s, I> {
@@ -256,7 +256,7 @@ impl<'s, I: Index> Items<'s, I> {
     pub(super) fn set_progress(&self, lane: &Lane<'_>, progress: Progress) {
         if let Some(place) = self.lanes.get(usize::from(lane.id().0)) {
             *place.0.lock() = progress;
-            lane.set_owes(Owed::ITEMS, progress.owes());
+            lane.set_unsettled(Unsettled::ITEMS, progress.is_unsettled());
         }
     }
 
@@ -274,7 +274,8 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        let (layers, collecting, adopting) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (layers, collecting, collecting_orphans) =
+            (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         Self {
             below,
             site,
@@ -289,7 +290,7 @@ impl<'s, I: Index> Items<'s, I> {
             links,
             layers,
             collecting,
-            adopting,
+            collecting_orphans,
         }
     }
 
@@ -511,7 +512,7 @@ impl<I: Index> Index for Items<'_, I> {
         // may be collecting, too, and has its closed chunks until it is done. The collection of blocks begins only
         // then, and the index below does not begin again until the blocks are done.
         let mut collected_orphans = CollectedOrphans::default();
-        let Some(_busy) = Busy::begin(&self.adopting) else { return Ok(collected_orphans) };
+        let Some(_busy) = Busy::begin(&self.collecting_orphans) else { return Ok(collected_orphans) };
         if !self.collecting.load(Ordering::Relaxed) {
             collected_orphans = self.below.collect_orphans(lane).await?;
             if collected_orphans.waits {

@@ -2,26 +2,26 @@
 //!
 //! ```text
 //!            insert of a key that ends here
-//!   begin ──────────────────────────────────────────────► Place ──► inserted
+//!   begin ──────────────────────────────────────────────► Insert ─► inserted
 //!     │                                                     │ exists ──┐
 //!     ▼                absent, and it inserts               │          │
-//!   Look ◄─────┬───────────────────────────────────────► Place ────────┤
+//!   Get ◄──────┬───────────────────────────────────────► Insert ───────┤
 //!     │ found  │                                                       ▼
 //!     └────────┼──────► consider the slot ◄────────────────────────────┘ ◄── mismatch ──┐
-//!              │          │ link: one layer down, Look                                  │
-//!              │          │ item of this key: answer, or ──► Switch, Remove ────────────┤──► done
+//!              │          │ link: one layer down, Get                                   │
+//!              │          │ item of this key: answer, or ──► Update, Delete ────────────┤──► done
 //!              │          │ item of another key: absent, or                             │
-//!              │          └──► Push (into a new layer) ──► Link ──► one layer down      │
-//!              └──────────────── Take back ◄── mismatch ──┘
+//!              │          └──► InsertInLayer ──► Link ──► one layer down                │
+//!              └──────────────── DeleteInLayer ◄── mismatch ──┘
 //! ```
 //!
 //! Each step is one operation of the index below. The decisions between the steps are not async. The slot that was
-//! considered last stays in the `expected` range of the index below, where Switch, Remove and Link compare it.
+//! considered last stays in the `expected` range of the index below, where Update, Delete and Link compare it.
 
 use super::block::{self, block_bytes};
 use super::key::ROOT_LAYER;
 use super::slot::{BlockPointer, Slot};
-use super::{Draft, Items, Progress};
+use super::{BlockState, Items, Progress};
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::marks::Mark;
@@ -33,22 +33,22 @@ use core::ops::Range;
 
 /// The step that the index below is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Step {
     /// Read the entry.
     #[default]
-    Look,
+    Get,
     /// Insert an entry.
-    Place,
+    Insert,
     /// Change the slot of an entry.
-    Switch,
+    Update,
     /// Delete an entry.
-    Remove,
+    Delete,
     /// Insert the entry of an item into a new layer.
-    Push,
+    InsertInLayer,
     /// Change the entry to the link to that layer.
     Link,
     /// Delete the entry in the new layer again.
-    TakeBack,
+    DeleteInLayer,
 }
 
 /// What to do next.
@@ -125,7 +125,7 @@ impl<I: Index> Items<'_, I> {
             }
         });
         self.set_progress(lane, progress);
-        if kind == OperationKind::Insert && ends { self.to(lane, Phase::Place) } else { Next::Ask }
+        if kind == OperationKind::Insert && ends { self.to(lane, Step::Insert) } else { Next::Ask }
     }
 
     /// The rest of the operation's key in the layer of `progress`.
@@ -160,15 +160,15 @@ impl<I: Index> Items<'_, I> {
         self.shape.ends(self.rest(ours, progress).len()) && self.near.length(ours, Part::Value) <= most
     }
 
-    /// Continues with `phase`.
-    fn to(&self, lane: &Lane<'_>, phase: Phase) -> Next {
+    /// Continues with `step`.
+    fn to(&self, lane: &Lane<'_>, step: Step) -> Next {
         let mut progress = self.progress(lane);
-        progress.phase = phase;
-        if phase == Phase::Place {
+        progress.step = step;
+        if step == Step::Insert {
             progress.pointer = BlockPointer::NONE;
         }
         self.set_progress(lane, progress);
-        if !matches!(phase, Phase::Place | Phase::Switch) || progress.draft == Draft::Written {
+        if !matches!(step, Step::Insert | Step::Update) || progress.block_state == BlockState::Written {
             return Next::Ask;
         }
         let inline = lane.port().with(|scratch| self.is_inline(self.split(scratch).1, &progress));
@@ -183,51 +183,51 @@ impl<I: Index> Items<'_, I> {
         let mut unwanted = BlockPointer::NONE;
         let kind = lane.port().with(|scratch| {
             let (front, ours) = self.split(scratch);
-            if matches!(progress.phase, Phase::Push | Phase::TakeBack) {
+            if matches!(progress.step, Step::InsertInLayer | Step::DeleteInLayer) {
                 self.copy_pushed_key(front, ours);
             } else {
                 self.write_entry_key(front, ours, &progress);
             }
-            let slot = match progress.phase {
-                Phase::Look => return OperationKind::Get,
-                Phase::Remove => {
+            let slot = match progress.step {
+                Step::Get => return OperationKind::Get,
+                Step::Delete => {
                     progress.block = BlockPointer::NONE;
-                    progress.draft = Draft::Switching;
+                    progress.block_state = BlockState::ChangingEntry;
                     return OperationKind::DeleteIf;
                 }
-                Phase::TakeBack => return OperationKind::Delete,
-                Phase::Push => {
+                Step::DeleteInLayer => return OperationKind::Delete,
+                Step::InsertInLayer => {
                     if below.value.end <= front.len() {
                         front.copy_within(below.expected.clone(), below.value.start);
                     }
                     progress.pushed = true;
                     return OperationKind::Insert;
                 }
-                Phase::Link => Slot::Link(progress.made),
-                Phase::Place | Phase::Switch if self.is_inline(ours, &progress) => {
+                Step::Link => Slot::Link(progress.made),
+                Step::Insert | Step::Update if self.is_inline(ours, &progress) => {
                     // A block that was written for a layer above, where the key continued.
                     unwanted = progress.block;
                     progress.block = BlockPointer::NONE;
-                    progress.draft = Draft::Switching;
+                    progress.block_state = BlockState::ChangingEntry;
                     Slot::Inline(self.near.part(ours, Part::Value))
                 }
-                Phase::Place | Phase::Switch => {
-                    progress.draft = Draft::Switching;
+                Step::Insert | Step::Update => {
+                    progress.block_state = BlockState::ChangingEntry;
                     Slot::Block(progress.block)
                 }
             };
             if let Some(place) = front.get_mut(below.value.clone()) {
                 slot.write(place);
             }
-            match progress.phase {
-                Phase::Place => OperationKind::Insert,
-                Phase::Link if planted(Mutant::LINK_UNCONDITIONAL) => OperationKind::Update,
+            match progress.step {
+                Step::Insert => OperationKind::Insert,
+                Step::Link if planted(Mutant::LINK_UNCONDITIONAL) => OperationKind::Update,
                 _ => OperationKind::UpdateIf,
             }
         });
         self.set_progress(lane, progress);
         self.retire(lane, &unwanted);
-        if planted(Mutant::BLOCK_RETIRED_EARLY) && matches!(progress.phase, Phase::Switch | Phase::Remove) {
+        if planted(Mutant::BLOCK_RETIRED_EARLY) && matches!(progress.step, Step::Update | Step::Delete) {
             self.retire(lane, &progress.pointer);
         }
         kind
@@ -236,61 +236,61 @@ impl<I: Index> Items<'_, I> {
     /// Decides what to do after the result of a step.
     fn digest(&self, lane: &Lane<'_>, kind: OperationKind, result: Result<Outcome, OpError>) -> Result<Next, OpError> {
         let progress = self.progress(lane);
-        let changes = matches!(progress.phase, Phase::Place | Phase::Switch | Phase::Remove);
+        let changes = matches!(progress.step, Step::Insert | Step::Update | Step::Delete);
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
                 if error.effect == Effect::None {
-                    self.not_switched(lane);
+                    self.entry_not_changed(lane);
                 }
                 // Making a layer changes no key and no value, whatever became of it.
                 let effect = if changes { error.effect } else { Effect::None };
                 return Err(OpError { effect, ..error });
             }
         };
-        match (progress.phase, outcome) {
-            (Phase::Place, Outcome::Inserted) => {
-                self.switched(lane);
+        match (progress.step, outcome) {
+            (Step::Insert, Outcome::Inserted) => {
+                self.entry_changed(lane);
                 Ok(Next::Done(Outcome::Inserted))
             }
-            (Phase::Switch, Outcome::Updated) => {
-                self.switched(lane);
+            (Step::Update, Outcome::Updated) => {
+                self.entry_changed(lane);
                 Ok(Next::Done(if kind == OperationKind::Upsert { Outcome::Replaced } else { Outcome::Updated }))
             }
-            (Phase::Remove, Outcome::Deleted) => {
-                self.switched(lane);
+            (Step::Delete, Outcome::Deleted) => {
+                self.entry_changed(lane);
                 Ok(Next::Done(Outcome::Deleted))
             }
-            (Phase::Push, Outcome::Inserted) => Ok(self.to(lane, Phase::Link)),
-            (Phase::Push, _) => {
+            (Step::InsertInLayer, Outcome::Inserted) => Ok(self.to(lane, Step::Link)),
+            (Step::InsertInLayer, _) => {
                 self.not_pushed(lane);
                 Err(Self::corrupt(&progress.pointer, "a new layer has entries"))
             }
-            (Phase::Link, Outcome::Updated) => {
+            (Step::Link, Outcome::Updated) => {
                 lane.mark(Mark::LAYER_MADE);
                 self.not_pushed(lane);
                 self.down(lane, kind, progress.made)
             }
-            (Phase::Link, _) => {
+            (Step::Link, _) => {
                 lane.mark(Mark::LAYER_TAKEN_BACK);
-                Ok(self.to(lane, Phase::TakeBack))
+                Ok(self.to(lane, Step::DeleteInLayer))
             }
-            (Phase::TakeBack, _) => {
+            (Step::DeleteInLayer, _) => {
                 self.not_pushed(lane);
                 self.again(lane)
             }
-            (Phase::Look, Outcome::Found) => self.consider(lane, kind),
-            (Phase::Place, Outcome::Exists) | (Phase::Switch | Phase::Remove, Outcome::Mismatch) => {
-                self.not_switched(lane);
-                if progress.phase != Phase::Place {
+            (Step::Get, Outcome::Found) => self.consider(lane, kind),
+            (Step::Insert, Outcome::Exists) | (Step::Update | Step::Delete, Outcome::Mismatch) => {
+                self.entry_not_changed(lane);
+                if progress.step != Step::Insert {
                     self.count(lane)?;
                 }
                 self.consider(lane, kind)
             }
-            (Phase::Look | Phase::Switch | Phase::Remove, Outcome::Absent) => {
-                self.not_switched(lane);
+            (Step::Get | Step::Update | Step::Delete, Outcome::Absent) => {
+                self.entry_not_changed(lane);
                 if matches!(kind, OperationKind::Insert | OperationKind::Upsert) {
-                    return Ok(self.to(lane, Phase::Place));
+                    return Ok(self.to(lane, Step::Insert));
                 }
                 Ok(Next::Done(Outcome::Absent))
             }
@@ -323,8 +323,8 @@ impl<I: Index> Items<'_, I> {
             Some(Seen::Inline) if ends => self.found(lane, kind, Found::Slot),
             Some(Seen::Block(_)) => match kind {
                 // The block's key is known, and its value does not matter.
-                Update | Upsert if ends => Ok(self.to(lane, Phase::Switch)),
-                Delete if ends => Ok(self.to(lane, Phase::Remove)),
+                Update | Upsert if ends => Ok(self.to(lane, Step::Update)),
+                Delete if ends => Ok(self.to(lane, Step::Delete)),
                 _ => Ok(Next::Examine),
             },
             _ => Err(Self::corrupt(&progress.pointer, "an entry that is no item and no link")),
@@ -392,7 +392,7 @@ impl<I: Index> Items<'_, I> {
             Whose::Other if made != 0 => {
                 progress.made = made;
                 self.set_progress(lane, progress);
-                Ok(self.to(lane, Phase::Push))
+                Ok(self.to(lane, Step::InsertInLayer))
             }
             Whose::Other => Ok(Next::Done(Outcome::Absent)),
             Whose::Strange => Err(Self::corrupt(&pointer, "a block of a key that has no business there")),
@@ -414,8 +414,8 @@ impl<I: Index> Items<'_, I> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let pointer = self.progress(lane).pointer;
         let as_expected = match kind {
-            Update | Upsert => return Ok(self.to(lane, Phase::Switch)),
-            Delete => return Ok(self.to(lane, Phase::Remove)),
+            Update | Upsert => return Ok(self.to(lane, Step::Update)),
+            Delete => return Ok(self.to(lane, Step::Delete)),
             Get | Insert | Scan => false,
             UpdateIf | DeleteIf => true,
         };
@@ -435,8 +435,8 @@ impl<I: Index> Items<'_, I> {
             self.near.put(ours, Part::Output, value).then_some(false)
         });
         match (same, kind) {
-            (Some(true), UpdateIf) => Ok(self.to(lane, Phase::Switch)),
-            (Some(true), _) => Ok(self.to(lane, Phase::Remove)),
+            (Some(true), UpdateIf) => Ok(self.to(lane, Step::Update)),
+            (Some(true), _) => Ok(self.to(lane, Step::Delete)),
             (Some(false), Insert) => Ok(Next::Done(Outcome::Exists)),
             (Some(false), UpdateIf | DeleteIf) => Ok(Next::Done(Outcome::Mismatch)),
             (Some(false), _) => Ok(Next::Done(Outcome::Found)),
@@ -458,13 +458,13 @@ impl<I: Index> Items<'_, I> {
             self.shape.ends(self.rest(ours, &progress).len())
         });
         self.set_progress(lane, progress);
-        Ok(self.to(lane, if kind == OperationKind::Insert && ends { Phase::Place } else { Phase::Look }))
+        Ok(self.to(lane, if kind == OperationKind::Insert && ends { Step::Insert } else { Step::Get }))
     }
 
     /// Reads the entry once more.
     fn again(&self, lane: &Lane<'_>) -> Result<Next, OpError> {
         self.count(lane)?;
-        Ok(self.to(lane, Phase::Look))
+        Ok(self.to(lane, Step::Get))
     }
 
     /// Counts a step that failed because another operation changed the entry first.
@@ -487,7 +487,7 @@ impl<I: Index> Items<'_, I> {
         let fresh = self.place(lane, bytes).await?;
         let pointer = BlockPointer { place: fresh.place, life: fresh.life, bytes: bytes as u32 };
         let mut progress = self.progress(lane);
-        (progress.draft, progress.block) = (Draft::Written, pointer);
+        (progress.block_state, progress.block) = (BlockState::Written, pointer);
         self.set_progress(lane, progress);
         let image = lane.port().with(|scratch| {
             let (_, ours) = self.split(scratch);
@@ -496,12 +496,12 @@ impl<I: Index> Items<'_, I> {
             block::write(blocks, &pointer, self.index(), key, value)
         });
         image.ok_or(OpError::harmless(Cause::BadInput("a key and a value that fit no block")))?;
-        progress.draft = Draft::Writing;
+        progress.block_state = BlockState::Writing;
         self.set_progress(lane, progress);
         let padded = bytes.next_multiple_of(block::UNIT_BYTES);
         let at = self.scratch.blocks.start;
         lane.port().call(Request::write(Label::Block, pointer.node(), pointer.offset(), padded, at)).await?;
-        progress.draft = Draft::Written;
+        progress.block_state = BlockState::Written;
         self.set_progress(lane, progress);
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! other operation comes there.
 
 use super::slot::{BlockPointer, Slot};
-use super::{Draft, Items, Progress};
+use super::{BlockState, Items, Progress};
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::marks::Mark;
@@ -19,17 +19,17 @@ use crate::verbs::Status;
 use core::future::Future;
 
 impl<I: Index> Items<'_, I> {
-    fn set_draft(&self, lane: &Lane<'_>, draft: Draft) {
+    fn set_block_state(&self, lane: &Lane<'_>, state: BlockState) {
         let mut progress = self.progress(lane);
-        progress.draft = draft;
+        progress.block_state = state;
         self.set_progress(lane, progress);
     }
 
     /// The change was made: the entry names the operation's block, or none, instead of the block that was considered.
-    pub(super) fn switched(&self, lane: &Lane<'_>) {
+    pub(super) fn entry_changed(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
-        if progress.draft == Draft::Switching || progress.draft == Draft::Unsure {
-            self.set_draft(lane, Draft::None);
+        if progress.block_state == BlockState::ChangingEntry || progress.block_state == BlockState::InDoubt {
+            self.set_block_state(lane, BlockState::None);
             if !planted(Mutant::BLOCK_RETIRED_EARLY) {
                 self.retire(lane, &progress.pointer);
             }
@@ -37,12 +37,13 @@ impl<I: Index> Items<'_, I> {
     }
 
     /// A step changed nothing: the entry does not name the operation's block.
-    pub(super) fn not_switched(&self, lane: &Lane<'_>) {
+    pub(super) fn entry_not_changed(&self, lane: &Lane<'_>) {
         let mut progress = self.progress(lane);
-        if progress.draft == Draft::Switching {
-            progress.draft = if progress.block == BlockPointer::NONE { Draft::None } else { Draft::Written };
+        if progress.block_state == BlockState::ChangingEntry {
+            progress.block_state =
+                if progress.block == BlockPointer::NONE { BlockState::None } else { BlockState::Written };
         }
-        if progress.phase == super::point::Phase::Push {
+        if progress.step == super::point::Step::InsertInLayer {
             progress.pushed = false;
         }
         self.set_progress(lane, progress);
@@ -59,8 +60,8 @@ impl<I: Index> Items<'_, I> {
     pub(super) fn end(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
         // Settling decides on blocks in the other states, since a WRITE that failed may still land.
-        if progress.draft == Draft::Written {
-            self.set_draft(lane, Draft::None);
+        if progress.block_state == BlockState::Written {
+            self.set_block_state(lane, BlockState::None);
             self.retire(lane, &progress.block);
         }
     }
@@ -68,17 +69,17 @@ impl<I: Index> Items<'_, I> {
     /// Concludes from the state of the step what can be concluded, now that the port is idle.
     pub(super) fn conclude(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
-        match (progress.draft, lane.made_change()) {
-            (Draft::None | Draft::Unsure, _) => {}
+        match (progress.block_state, lane.made_change()) {
+            (BlockState::None | BlockState::InDoubt, _) => {}
             // No WRITE of this block can land any more.
-            (Draft::Writing | Draft::Written, _) | (Draft::Switching, Some(false)) => {
-                self.set_draft(lane, Draft::None);
+            (BlockState::Writing | BlockState::Written, _) | (BlockState::ChangingEntry, Some(false)) => {
+                self.set_block_state(lane, BlockState::None);
                 self.retire(lane, &progress.block);
             }
-            (Draft::Switching, Some(true)) => self.switched(lane),
-            (Draft::Switching, None) => {
+            (BlockState::ChangingEntry, Some(true)) => self.entry_changed(lane),
+            (BlockState::ChangingEntry, None) => {
                 let at_stake = [progress.block, progress.pointer].iter().any(|pointer| *pointer != BlockPointer::NONE);
-                self.set_draft(lane, if at_stake { Draft::Unsure } else { Draft::None });
+                self.set_block_state(lane, if at_stake { BlockState::InDoubt } else { BlockState::None });
             }
         }
     }
@@ -103,20 +104,20 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn find_out(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
         async move {
-            if self.progress(lane).draft != Draft::Unsure {
+            if self.progress(lane).block_state != BlockState::InDoubt {
                 return Ok(());
             }
             let slot = self.revisit(lane).await?;
             let progress = self.progress(lane);
             lane.mark(Mark::ENTRY_REVISITED);
             match slot {
-                Visit::Block(pointer) if pointer == progress.block => self.switched(lane),
+                Visit::Block(pointer) if pointer == progress.block => self.entry_changed(lane),
                 Visit::Block(pointer) if pointer == progress.pointer => {
-                    self.set_draft(lane, Draft::None);
+                    self.set_block_state(lane, BlockState::None);
                     self.retire(lane, &progress.block);
                 }
                 _ => {
-                    self.set_draft(lane, Draft::None);
+                    self.set_block_state(lane, BlockState::None);
                     lane.mark(Mark::BLOCK_LOST);
                     self.blocks.leave(&progress.block);
                 }

@@ -84,9 +84,9 @@ const CLOSING_MAX: u32 = 1 << 12;
 pub const PENDING_MAX: usize = 3;
 
 bitflags! {
-    /// What an operation leaves to settle besides lock records. The room that owes it knows the details.
+    /// What an operation leaves to settle besides lock records. The room that left it knows the details.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) struct Owed: u8 {
+    pub(crate) struct Unsettled: u8 {
         /// A place in a batch: see [`crate::compute::batches`].
         const BATCH = 1;
         /// Blocks, layers or chunks of the items over the index.
@@ -130,7 +130,7 @@ pub struct Lane<'m> {
     /// The pin belongs to an operation whose steps are operations themselves: see [`crate::memory::epochs`].
     steps: Cell<bool>,
     /// What there is to settle besides lock records.
-    owed: Cell<Owed>,
+    unsettled: Cell<Unsettled>,
 }
 
 /// State of the operation's own change of an entry of a leaf.
@@ -165,7 +165,7 @@ impl<'m> Lane<'m> {
             deadline_ns: Cell::new(NO_DEADLINE_NS),
             change: Cell::new(Change::No),
             steps: Cell::new(false),
-            owed: Cell::new(Owed::empty()),
+            unsettled: Cell::new(Unsettled::empty()),
         }
     }
 
@@ -207,12 +207,12 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whether its requests are under way or not.
     pub fn is_unsettled(&self) -> bool {
-        self.has_lock_records() || !self.owed.get().is_empty()
+        self.has_lock_records() || !self.unsettled.get().is_empty()
     }
 
     /// As [`Lane::is_unsettled`], of the index without the items over it.
     pub(crate) fn is_unsettled_below(&self) -> bool {
-        self.has_lock_records() || self.owes(Owed::BATCH)
+        self.has_lock_records() || self.has_unsettled(Unsettled::BATCH)
     }
 
     /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
@@ -394,18 +394,18 @@ impl<'m> Lane<'m> {
         next
     }
 
-    /// Whether the operation owes `what`, or a failed one left it to settle.
+    /// Whether the operation, or a failed one, has `what` to settle.
     #[inline]
-    pub(crate) fn owes(&self, what: Owed) -> bool {
-        self.owed.get().contains(what)
+    pub(crate) fn has_unsettled(&self, what: Unsettled) -> bool {
+        self.unsettled.get().contains(what)
     }
 
     /// Stores whether there is `what` to settle.
     #[inline]
-    pub(crate) fn set_owes(&self, what: Owed, owes: bool) {
-        let mut owed = self.owed.get();
-        owed.set(what, owes);
-        self.owed.set(owed);
+    pub(crate) fn set_unsettled(&self, what: Unsettled, is_unsettled: bool) {
+        let mut unsettled = self.unsettled.get();
+        unsettled.set(what, is_unsettled);
+        self.unsettled.set(unsettled);
     }
 
     /// The next WRITE to a node in use, or the next CAS of a slot, makes the operation's own change.

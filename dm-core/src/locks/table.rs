@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_not_handed_to_who_protects_another_node() {
+    fn a_word_is_not_handed_to_a_lane_that_protects_another_node() {
         with_table(4, |table| {
             table.enter(LOCK, LaneId(0), 7);
             table.enter(LOCK, LaneId(1), 8);

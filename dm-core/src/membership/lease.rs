@@ -14,10 +14,10 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use thiserror::Error;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
-pub const BEATS_MIN: u64 = 3;
+pub const HEARTBEATS_MIN: u64 = 3;
 
 /// Looks at the pool's epoch for each heartbeat, at least.
-const GLANCES_PER_BEAT: u64 = 8;
+const GLANCES_PER_HEARTBEAT: u64 = 8;
 
 /// The longest time between two of them: 20 ms. Memory that was taken out of a tree is reused after two or three. 50
 /// READs of 8 bytes a second and compute node are nothing to a memory node.
@@ -31,7 +31,7 @@ pub enum LeaseError {
     #[error("a lease and its heartbeat must be longer than 0")]
     Zero,
     /// Too few heartbeats fit.
-    #[error("a lease of {lease_ns} ns has room for {} heartbeats of {heartbeat_ns} ns; {BEATS_MIN} are needed", lease_ns / heartbeat_ns)]
+    #[error("a lease of {lease_ns} ns has room for {} heartbeats of {heartbeat_ns} ns; {HEARTBEATS_MIN} are needed", lease_ns / heartbeat_ns)]
     Short {
         /// The lease.
         lease_ns: u64,
@@ -69,7 +69,7 @@ impl LeaseConfig {
         if lease_ns > LEASE_NS_MAX {
             return Err(LeaseError::Long { lease_ns });
         }
-        if lease_ns / heartbeat_ns < BEATS_MIN {
+        if lease_ns / heartbeat_ns < HEARTBEATS_MIN {
             return Err(LeaseError::Short { lease_ns, heartbeat_ns });
         }
         Ok(Self { lease_ns, heartbeat_ns })
@@ -92,7 +92,7 @@ impl LeaseConfig {
 
     /// Between two looks at the pool's epoch, in ns: an eighth of a heartbeat, or 20 ms if that is shorter.
     pub const fn glance_ns(self) -> u64 {
-        let eighth = self.heartbeat_ns.div_ceil(GLANCES_PER_BEAT);
+        let eighth = self.heartbeat_ns.div_ceil(GLANCES_PER_HEARTBEAT);
         if eighth < GLANCE_NS_MAX { eighth } else { GLANCE_NS_MAX }
     }
 }
@@ -107,7 +107,7 @@ const FENCED: u8 = 1;
 /// the same.
 #[derive(Debug)]
 pub struct Lease {
-    terms: LeaseConfig,
+    config: LeaseConfig,
     standing: AtomicU8,
     /// Microseconds of some clock of this compute node, wrapping.
     now_us: AtomicU32,
@@ -116,13 +116,13 @@ pub struct Lease {
 
 impl Lease {
     /// A lease just begun, at time 0 of its clock.
-    pub const fn new(terms: LeaseConfig) -> Self {
-        Self { terms, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
+    pub const fn new(config: LeaseConfig) -> Self {
+        Self { config, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
     }
 
-    /// Its terms.
-    pub const fn terms(&self) -> LeaseConfig {
-        self.terms
+    /// Its configuration.
+    pub const fn config(&self) -> LeaseConfig {
+        self.config
     }
 
     /// Sets the time: microseconds since any instant, wrapping around.
@@ -157,7 +157,7 @@ impl Lease {
     pub fn may_write(&self) -> bool {
         let late_us = self.now_us.load(Ordering::Relaxed).wrapping_sub(self.renewed_us.load(Ordering::Relaxed));
         // A heartbeat posted after the last tick is not late.
-        let late = late_us <= u32::MAX / 2 && u64::from(late_us) > self.terms.lease_ns / 2000;
+        let late = late_us <= u32::MAX / 2 && u64::from(late_us) > self.config.lease_ns / 2000;
         !(late || self.is_fenced())
     }
 }
@@ -234,8 +234,8 @@ pub async fn keep(
     counter: u64,
     scratch: usize,
 ) -> (u64, Stopped) {
-    let terms = lease.terms();
-    let beats_max = u32::try_from(terms.lease_ns / terms.heartbeat_ns).unwrap_or(u32::MAX);
+    let config = lease.config();
+    let beats_max = u32::try_from(config.lease_ns / config.heartbeat_ns).unwrap_or(u32::MAX);
     let mut counter = counter;
     let mut paused_ns = 0;
     loop {
@@ -251,14 +251,14 @@ pub async fn keep(
         let posted_ns = lane.port().elapsed_ns();
         // A turn begins before the pool's epoch is READ.
         let number = part.epochs.begin();
-        let epoch = part.epochs.vouched(part.pins);
+        let epoch = part.epochs.publishable(part.pins);
         let beat = match rows::heartbeat(lane, home, member, counter, u64::from(epoch), scratch).await {
             Ok(pool_word) => {
                 lease.renewed(posted_us);
-                let waits = Waits { lease_ns: terms.lease_ns, since_ns: paused_ns, for_all: true };
+                let waits = Waits { lease_ns: config.lease_ns, since_ns: paused_ns, for_all: true };
                 let ended = part.epochs.end(lane, home, member, Turn { number, pool_word, waits }, scratch).await;
                 match ended {
-                    Ok(()) => glance(lane, home, (member, part), terms, (posted_ns, epoch), scratch).await,
+                    Ok(()) => glance(lane, home, (member, part), config, (posted_ns, epoch), scratch).await,
                     Err(error) => Err(error),
                 }
             }
@@ -282,15 +282,15 @@ async fn glance(
     lane: &Lane<'_>,
     home: &NodeGeometry,
     (member, part): (Member, Participant<'_>),
-    terms: LeaseConfig,
+    config: LeaseConfig,
     (posted_ns, told): (u64, u32),
     scratch: usize,
 ) -> Result<u64, RowError> {
     let (mut told, mut since_ns) = (told, 0);
     loop {
         let spent_ns = lane.port().elapsed_ns().saturating_sub(posted_ns);
-        let left_ns = terms.heartbeat_ns.saturating_sub(spent_ns);
-        let pause_ns = left_ns.clamp(1, terms.glance_ns());
+        let left_ns = config.heartbeat_ns.saturating_sub(spent_ns);
+        let pause_ns = left_ns.clamp(1, config.glance_ns());
         lane.port().call(Request::pause(pause_ns)).await?;
         since_ns += pause_ns;
         if left_ns <= pause_ns {
@@ -299,7 +299,7 @@ async fn glance(
         if part.epochs.is_due(told, part.pins)
             || part.epochs.is_news(memory_rows::read_epoch(lane, home, scratch).await?)
         {
-            let waits = Waits { lease_ns: terms.lease_ns, since_ns, for_all: false };
+            let waits = Waits { lease_ns: config.lease_ns, since_ns, for_all: false };
             told = part.turn_of(lane, home, member, waits, scratch).await?;
             since_ns = 0;
         }
@@ -323,7 +323,7 @@ mod tests {
     use zerocopy::IntoBytes;
 
     /// A second, eight heartbeats, glances of 15.6 ms.
-    fn terms() -> LeaseConfig {
+    fn config() -> LeaseConfig {
         LeaseConfig::of(1_000_000_000).unwrap()
     }
 
@@ -362,7 +362,7 @@ mod tests {
             let at = self.home.row_offset(member.row) as usize;
             self.region[at..at + Row::BYTES].copy_from_slice(bytes.as_bytes());
             let (epochs, pins) = (Epochs::new(), [Pin::default()]);
-            Node { member, epochs, pins, lease: Lease::new(terms()), oversleeps: (0, Cell::new(0)) }
+            Node { member, epochs, pins, lease: Lease::new(config()), oversleeps: (0, Cell::new(0)) }
         }
 
         fn word(&self, offset: u64) -> u64 {
@@ -451,7 +451,7 @@ mod tests {
     fn an_epoch_passes_between_two_heartbeats() {
         let mut pool = Rows::new();
         let (here, there) = (pool.join(1), pool.join(5));
-        let glance_ns = terms().glance_ns();
+        let glance_ns = config().glance_ns();
         pool.keep(&[&here, &there], 3 * glance_ns, |_| false);
         let beats = (pool.heartbeat(&here), pool.heartbeat(&there));
         let entered = here.epochs.turns();
@@ -473,12 +473,12 @@ mod tests {
         there.part().enter(&lane);
         let entered = here.epochs.turns();
         here.epochs.want();
-        pool.keep(&[&here, &there], 20 * terms().heartbeat_ns(), |_| here.epochs.is_over(entered));
+        pool.keep(&[&here, &there], 20 * config().heartbeat_ns(), |_| here.epochs.is_over(entered));
         assert!(!here.epochs.is_over(entered), "it began before");
         here.epochs.is_short();
         assert_eq!(here.epochs.unresponsive_and_short(), None, "it beats");
         there.part().leave(&lane);
-        pool.keep(&[&here, &there], 4 * terms().glance_ns(), |_| here.epochs.is_over(entered));
+        pool.keep(&[&here, &there], 4 * config().glance_ns(), |_| here.epochs.is_over(entered));
         assert!(here.epochs.is_over(entered));
     }
 
@@ -487,7 +487,7 @@ mod tests {
         let mut pool = Rows::new();
         let node = pool.join(1);
         let beats = 10;
-        let sent = pool.keep(&[&node], beats * terms().heartbeat_ns() - 1, |_| false);
+        let sent = pool.keep(&[&node], beats * config().heartbeat_ns() - 1, |_| false);
         assert_eq!(pool.heartbeat(&node), beats);
         // A heartbeat takes three requests, and the place of one of eight glances. The first glance READs the closed
         // chunks.
@@ -501,31 +501,31 @@ mod tests {
         let mut pool = Rows::new();
         let mut node = pool.join(1);
         node.oversleeps.0 = 50;
-        pool.keep(&[&node], 100 * terms().heartbeat_ns(), |_| false);
+        pool.keep(&[&node], 100 * config().heartbeat_ns(), |_| false);
         let beats = pool.heartbeat(&node);
         assert!((90..=101).contains(&beats), "{beats} in the time of a hundred");
     }
 
     #[test]
-    fn who_is_silent_for_a_lease_is_told_and_a_pause_of_ones_own_is_not_silence() {
+    fn a_node_that_misses_its_lease_is_told_and_one_that_overslept_is_not_blamed_on_others() {
         let mut pool = Rows::new();
         let (here, there) = (pool.join(1), pool.join(5));
         pool.keep(&[&here, &there], 1, |_| false);
         here.epochs.want();
-        let glance_ns = terms().glance_ns();
+        let glance_ns = config().glance_ns();
         pool.keep(&[&here], 10 * glance_ns, |_| false);
         // Both were stopped; this one continues first.
-        here.oversleeps.1.set(100 * terms().lease_ns());
-        pool.keep(&[&here], 101 * terms().lease_ns(), |pool| pool.now_ns > 100 * terms().lease_ns());
+        here.oversleeps.1.set(100 * config().lease_ns());
+        pool.keep(&[&here], 101 * config().lease_ns(), |pool| pool.now_ns > 100 * config().lease_ns());
         here.epochs.is_short();
         assert_eq!(here.epochs.unresponsive_and_short(), None);
-        pool.keep(&[&here], terms().lease_ns() + 2 * terms().heartbeat_ns(), |_| false);
+        pool.keep(&[&here], config().lease_ns() + 2 * config().heartbeat_ns(), |_| false);
         here.epochs.is_short();
         assert_eq!(here.epochs.unresponsive_and_short(), Some((there.member.row, there.member.word())));
     }
 
     #[test]
-    fn absurd_terms_are_refused() {
+    fn absurd_configurations_are_refused() {
         assert_eq!(LeaseConfig::of(0), Err(LeaseError::Zero));
         assert_eq!(LeaseConfig::of(7), Err(LeaseError::Zero), "no time for a heartbeat");
         assert_eq!(LeaseConfig::new(1000, 334), Err(LeaseError::Short { lease_ns: 1000, heartbeat_ns: 334 }));
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_not_renew_for_half_a_lease_writes_no_more_until_it_could() {
+    fn a_node_that_could_not_renew_for_half_a_lease_writes_no_more_until_it_could() {
         let lease = Lease::new(LeaseConfig::of(2_000_000).unwrap());
         // Clocks wrap around.
         let start = u32::MAX - 400;

@@ -249,7 +249,7 @@ impl<'s> Recovery<'s> {
 
     /// Notes that a CAS lost against the lock word `found`.
     pub(crate) fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
-        let (lease_ns, now_ns) = (self.lease.terms().lease_ns(), lane.port().elapsed_ns());
+        let (lease_ns, now_ns) = (self.lease.config().lease_ns(), lane.port().elapsed_ns());
         if lane.watch(|watch| watch.lost(found, now_ns, lease_ns)) {
             return Watched::Unresponsive;
         }

@@ -49,7 +49,7 @@ struct Look {
     used_up: u32,
 }
 
-/// Joins the pool: [`claim`], then [`introduce`]. For fabrics on which memory nodes need not be told in between.
+/// Joins the pool: [`claim`], then [`publish_row`]. For fabrics on which memory nodes need not be told in between.
 ///
 /// Round trips: rows / 16 to look, 1 CAS, 1 WRITE; more for each lost race.
 pub async fn join(
@@ -59,12 +59,12 @@ pub async fn join(
     scratch: usize,
 ) -> Result<Member, RowError> {
     let member = claim(lane, geometry, joiner, scratch).await?;
-    introduce(lane, geometry, member, joiner, scratch).await?;
+    publish_row(lane, geometry, member, joiner, scratch).await?;
     Ok(member)
 }
 
 /// Claims a free row by CAS: the one thing that a compute node may do before memory nodes know which process to fence
-/// for the row. The rest of the row is for [`introduce`].
+/// for the row. The rest of the row is for [`publish_row`].
 ///
 /// A retry after a failure of unknown effect passes the same token. It looks first: a live row with the token's nonce,
 /// whose token is the same or not written yet, is its own. (Another process with the same 28 bits would be mistaken for
@@ -152,7 +152,7 @@ async fn look_at_words(
 ///
 /// On a fabric that fences, this comes after every memory node knows which process to fence for the row. Otherwise a
 /// late WRITE of a compute node that was fenced meanwhile would overwrite what the next one in the row says of itself.
-pub async fn introduce(
+pub async fn publish_row(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     member: Member,
@@ -171,7 +171,7 @@ pub async fn introduce(
     Ok(())
 }
 
-/// Says, after [`introduce`], how long the compute node may be without a heartbeat. A waiter waits at least that long,
+/// Says, after [`publish_row`], how long the compute node may be without a heartbeat. A waiter waits at least that long,
 /// whatever its own lease is. Rounded up to microseconds. One round trip.
 pub async fn declare_lease(
     lane: &Lane<'_>,

@@ -30,18 +30,17 @@
 //! **Limit.** A compute node that sends heartbeats and does not end an operation holds up all limbo lists: operations
 //! have deadlines. One that is unresponsive is fenced when memory is short.
 
-use super::Busy;
 use super::closed::Closed;
+use super::pin::{IDLE, Pin};
+use super::rows::{self, RowError, RowSummary};
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::memory::rows;
-use crate::memory::rows::{RowError, RowSummary};
 use crate::mutants::{Mutant, planted};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{self, Member, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use heapless::Deque;
 use spin::Mutex;
 
@@ -58,18 +57,11 @@ const TURNS_OPEN_MAX: usize = 8;
 /// The first row of a compute node.
 const FIRST_ROW: RowId = RowId(1);
 
-/// An operation's epoch: storage for a [`Participant`], one per lane.
-#[derive(Debug, Default)]
-pub struct Pin(AtomicU32);
-
-/// No operation is under way; epochs count from 1.
-const IDLE: u32 = 0;
-
 /// A compute node's view of the epochs, shared by its lanes, its indexes and its keeper.
 #[derive(Debug)]
 pub struct Epochs {
     /// The pool's epoch, as this compute node knows it.
-    now: AtomicU32,
+    pub(super) now: AtomicU32,
     /// Turns begun.
     turns: AtomicU32,
     /// Places that entered before this turn began may be used again.
@@ -79,10 +71,11 @@ pub struct Epochs {
     /// The first turn of at least this number raises the epoch, though nothing is said to wait; 0: none is wanted.
     wanted: AtomicU32,
     /// Pointers are held that have no pin.
-    mute: AtomicBool,
+    publishes_none: AtomicBool,
     /// Nodes were short while places waited.
     short: AtomicBool,
-    busy: AtomicBool,
+    /// A lane takes a turn without a heartbeat.
+    pub(super) busy: AtomicBool,
     closed: Closed,
     /// Collections begun here.
     collections: AtomicU32,
@@ -98,7 +91,7 @@ struct State {
     /// All rows before this one have reached this epoch.
     passed: (u32, RowId),
     watch: Watch,
-    silent: Option<(RowId, RowWord)>,
+    unresponsive: Option<(RowId, RowWord)>,
 }
 
 /// The row that holds up the oldest turn.
@@ -124,7 +117,7 @@ impl Epochs {
             cleared: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
-            mute: AtomicBool::new(false),
+            publishes_none: AtomicBool::new(false),
             short: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             closed: Closed::new(),
@@ -134,15 +127,15 @@ impl Epochs {
                 open: Deque::new(),
                 passed: (0, FIRST_ROW),
                 watch: Watch { row: RowId(0), seen: (0, 0), unchanged_ns: 0 },
-                silent: None,
+                unresponsive: None,
             }),
         }
     }
 
     /// From now on the row says no epoch, and the limbo lists of others wait until this compute node has departed. A
     /// compute node calls this if it uses an index without pins.
-    pub fn mute(&self) {
-        self.mute.store(true, SeqCst);
+    pub fn publish_no_epoch(&self) {
+        self.publishes_none.store(true, SeqCst);
     }
 
     /// Turns begun: what a place notes when it enters the limbo list.
@@ -178,16 +171,16 @@ impl Epochs {
     }
 
     /// The indexes whose places waited are closed.
-    pub fn nobody_waits(&self) {
+    pub fn forget_waiting(&self) {
         self.waiting.store(0, SeqCst);
         self.wanted.store(0, SeqCst);
         self.state.lock().open.clear();
     }
 
     /// The epoch that may be published: 0 = none.
-    pub fn vouched(&self, pins: &[Pin]) -> u32 {
+    pub fn publishable(&self, pins: &[Pin]) -> u32 {
         let now = self.now.load(SeqCst);
-        if self.mute.load(SeqCst) {
+        if self.publishes_none.load(SeqCst) {
             return 0;
         }
         pins.iter().map(|Pin(pin)| pin.load(SeqCst)).filter(|pin| *pin != IDLE).fold(now, u32::min)
@@ -218,7 +211,7 @@ impl Epochs {
     /// Whether there is reason for a turn, though the pool's epoch may not have moved: something here waits for one, or
     /// the row, which says `told`, could say another epoch.
     pub(crate) fn is_due(&self, told: u32, pins: &[Pin]) -> bool {
-        self.wanted.load(SeqCst) != 0 || self.vouched(pins) != told || !self.state.lock().open.is_empty()
+        self.wanted.load(SeqCst) != 0 || self.publishable(pins) != told || !self.state.lock().open.is_empty()
     }
 
     /// Whether the pool's word is another one than this compute node knows of.
@@ -270,7 +263,7 @@ impl Epochs {
         let (due, first) = {
             let mut state = self.state.lock();
             let Some(&(_, due)) = state.open.front() else {
-                state.silent = None;
+                state.unresponsive = None;
                 return Ok(());
             };
             (due, if state.passed.0 == due { state.passed.1 } else { FIRST_ROW })
@@ -290,7 +283,7 @@ impl Epochs {
             }
             epoch >= due
         };
-        rows::glimpse_from(lane, home, first, scratch, visit).await?;
+        rows::read_summaries_from(lane, home, first, scratch, visit).await?;
         let mut state = self.state.lock();
         let Some((row, row_summary)) = behind else {
             while let Some(&(number, due)) = state.open.front()
@@ -299,11 +292,11 @@ impl Epochs {
                 state.open.pop_front();
                 self.cleared.store(number, SeqCst);
             }
-            state.silent = None;
+            state.unresponsive = None;
             return Ok(());
         };
         state.passed = (due, row);
-        state.silent = if row == member.row { None } else { state.watch.saw(row, &row_summary, &turn.waits) };
+        state.unresponsive = if row == member.row { None } else { state.watch.saw(row, &row_summary, &turn.waits) };
         Ok(())
     }
 
@@ -325,7 +318,7 @@ impl Epochs {
         if !self.short.load(Relaxed) || !self.short.swap(false, Relaxed) {
             return None;
         }
-        self.state.lock().silent
+        self.state.lock().unresponsive
     }
 }
 
@@ -381,139 +374,6 @@ pub fn epoch_of(pool_word: u64) -> Option<u32> {
     u32::try_from(pool_word).ok().filter(|word| *word < EPOCH_MAX).map(|word| word + 1)
 }
 
-/// A compute node's part in the epochs.
-#[derive(Clone, Copy, Debug)]
-pub struct Participant<'s> {
-    /// Its view.
-    pub epochs: &'s Epochs,
-    /// One per lane.
-    pub pins: &'s [Pin],
-}
-
-impl<'s> Participant<'s> {
-    /// Begins an operation of `lane`, which ends when the result is dropped. Within another operation of that lane it
-    /// shares that one's pin.
-    #[inline]
-    pub(crate) fn pin(&self, lane: &Lane<'_>) -> Pinned<'s> {
-        let Some(pin) = self.pins.get(usize::from(lane.id().0)) else {
-            // Nothing says how old its pointers are.
-            self.epochs.mute();
-            return Pinned(None);
-        };
-        if pin.0.load(Relaxed) != IDLE {
-            return Pinned(None);
-        }
-        let mut now = self.epochs.now.load(Relaxed);
-        loop {
-            pin.0.store(now, SeqCst);
-            let again = self.epochs.now.load(SeqCst);
-            if again == now {
-                return Pinned(Some(pin));
-            }
-            now = again;
-        }
-    }
-
-    /// Begins an operation of `lane` that posts more than READs where pointers lead. What it posted may take effect
-    /// after its future was dropped or a request failed. So it ends with [`Participant::leave`], or when the next one
-    /// begins, which it does only when nothing can take effect any more. A step of an operation shares that one's pin.
-    pub(crate) fn enter(&self, lane: &Lane<'_>) {
-        if lane.is_in_steps() {
-            return;
-        }
-        self.leave(lane);
-        let pinned = self.pin(lane);
-        if !planted(Mutant::PINS_END_EARLY) {
-            core::mem::forget(pinned);
-        }
-    }
-
-    /// Nothing that `lane` has posted can take effect any more, and it follows no pointers; unless this was a step of
-    /// an operation, which continues.
-    pub(crate) fn leave(&self, lane: &Lane<'_>) {
-        if lane.is_in_steps() {
-            return;
-        }
-        if let Some(Pin(pin)) = self.pins.get(usize::from(lane.id().0)) {
-            pin.store(IDLE, Release);
-        }
-    }
-
-    /// As [`Participant::enter`], for an operation whose steps are operations themselves.
-    pub(crate) fn enter_steps(&self, lane: &Lane<'_>) {
-        self.leave_steps(lane);
-        if planted(Mutant::ITEMS_PINS_END_EARLY) {
-            return;
-        }
-        self.enter(lane);
-        lane.set_in_steps(true);
-    }
-
-    /// As [`Participant::leave`], for such an operation.
-    pub(crate) fn leave_steps(&self, lane: &Lane<'_>) {
-        lane.set_in_steps(false);
-        self.leave(lane);
-    }
-
-    /// The epoch of the operation that `lane` is in; 0: it is in none.
-    #[inline]
-    pub(crate) fn epoch(&self, lane: &Lane<'_>) -> u32 {
-        self.pins.get(usize::from(lane.id().0)).map_or(0, |Pin(pin)| pin.load(Relaxed))
-    }
-
-    /// A turn without a heartbeat: WRITEs the epoch to the row, and continues as [`crate::membership::lease::keep`]
-    /// does. Returns at once if another lane does it.
-    ///
-    /// Two round trips; while places wait, two more and one for eight rows.
-    pub async fn turn(
-        &self,
-        lane: &Lane<'_>,
-        home: &NodeGeometry,
-        member: Member,
-        scratch: usize,
-    ) -> Result<(), RowError> {
-        let Some(_busy) = Busy::begin(&self.epochs.busy) else { return Ok(()) };
-        let waits = Waits { lease_ns: u64::MAX, since_ns: 0, for_all: true };
-        self.turn_of(lane, home, member, waits, scratch).await.map(|_| ())
-    }
-
-    /// A turn without a heartbeat; returns the epoch that the row says from then on.
-    pub(crate) async fn turn_of(
-        &self,
-        lane: &Lane<'_>,
-        home: &NodeGeometry,
-        member: Member,
-        waits: Waits,
-        scratch: usize,
-    ) -> Result<u32, RowError> {
-        let number = self.epochs.begin();
-        let epoch = self.epochs.vouched(self.pins);
-        let pool_word = rows::publish_epoch(lane, home, member, u64::from(epoch), scratch).await?;
-        let turn = Turn { number, pool_word, waits };
-        self.epochs.end(lane, home, member, turn, scratch).await?;
-        Ok(epoch)
-    }
-}
-
-/// An operation is under way until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Pinned<'s>(Option<&'s Pin>);
-
-impl Pinned<'_> {
-    /// Where there are no epochs.
-    pub const NONE: Self = Self(None);
-}
-
-impl Drop for Pinned<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(Pin(pin)) = self.0 {
-            // What was read through its pointers was read before.
-            pin.store(IDLE, Release);
-        }
-    }
-}
-
 impl RowSummary {
     /// The epoch since which its compute node's pointers are; 0: it does not say. `None`: it has no pointers.
     fn holds_from(&self) -> Option<u64> {
@@ -526,55 +386,6 @@ impl RowSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::LaneId;
-
-    fn pins() -> [Pin; 2] {
-        [Pin::default(), Pin::default()]
-    }
-
-    #[test]
-    fn a_row_says_the_oldest_operations_epoch() {
-        let (epochs, pins) = (Epochs::new(), pins());
-        let part = Participant { epochs: &epochs, pins: &pins };
-        let (mut first, mut second) = ([0; 8], [0; 8]);
-        let (first, second) = (Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second));
-        let early = part.pin(&first);
-        epochs.now.store(5, SeqCst);
-        let late = part.pin(&second);
-        assert_eq!((part.epoch(&first), part.epoch(&second), epochs.vouched(&pins)), (1, 5, 1));
-        drop(part.pin(&first));
-        assert_eq!(epochs.vouched(&pins), 1, "an operation within another one ends with that");
-        drop(early);
-        assert_eq!(epochs.vouched(&pins), 5);
-        epochs.now.store(7, SeqCst);
-        drop(late);
-        assert_eq!(epochs.vouched(&pins), 7);
-        epochs.mute();
-        assert_eq!(epochs.vouched(&pins), 0);
-    }
-
-    #[test]
-    fn steps_have_the_pin_of_their_operation() {
-        let (epochs, pins) = (Epochs::new(), pins());
-        let part = Participant { epochs: &epochs, pins: &pins };
-        let mut bytes = [0; 8];
-        let lane = Lane::new(LaneId(0), &mut bytes);
-        part.enter_steps(&lane);
-        epochs.now.store(5, SeqCst);
-        drop(part.pin(&lane));
-        assert_eq!(part.epoch(&lane), 1, "a step that is a B+-tree's");
-        part.enter(&lane);
-        assert_eq!(part.epoch(&lane), 1, "a step that begins as a radix tree's");
-        part.leave(&lane);
-        assert_eq!((part.epoch(&lane), epochs.vouched(&pins)), (1, 1), "and ends");
-        part.enter_steps(&lane);
-        assert_eq!(part.epoch(&lane), 5, "the next operation");
-        part.leave_steps(&lane);
-        assert_eq!(part.epoch(&lane), IDLE);
-        part.enter(&lane);
-        part.leave(&lane);
-        assert_eq!(part.epoch(&lane), IDLE, "whoever comes later is no step");
-    }
 
     #[test]
     fn turns_that_wait_for_one_epoch_are_one() {
@@ -593,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_counted_from_the_last_change() {
+    fn being_unresponsive_is_counted_from_the_last_change() {
         let mut watch = Watch::default();
         let word = Member { row: RowId(3), incarnation: 1, nonce: 1 }.word();
         let row_summary = |heartbeat| RowSummary { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };

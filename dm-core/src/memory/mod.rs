@@ -16,6 +16,7 @@
 //! | [`node_pool`] | free nodes of a B+-tree |
 //! | [`limbo`] | limbo list: places that wait for an epoch |
 //! | [`epochs`] | when no compute node has an old pointer any more |
+//! | [`pin`], [`participant`] | the epoch of an operation under way; the part of a compute node in the epochs |
 //! | [`rows`] | what epochs and collections READ and WRITE of rows |
 //! | [`orphans`] | progress of an orphan collection |
 //! | [`collect`], [`closed`], [`mark_bitmap`] | mark-and-sweep: memory without owner tags |
@@ -64,15 +65,19 @@ pub(crate) mod marks;
 pub mod mutants;
 pub mod node_pool;
 pub mod orphans;
+pub mod participant;
+pub mod pin;
 pub mod rows;
 pub mod slab;
 
 pub use collect::{Collection, Share};
-pub use epochs::{Epochs, Participant, Pin};
+pub use epochs::Epochs;
 pub use limbo::{LimboList, Waiting};
 pub use mark_bitmap::{CollectedChunk, MarkBitmap};
 pub use node_pool::GENERATIONS;
 pub use orphans::CollectedOrphans;
+pub use participant::Participant;
+pub use pin::Pin;
 
 use crate::marks::Mark;
 use crate::verbs::NodeId;

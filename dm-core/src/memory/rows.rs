@@ -140,7 +140,7 @@ pub(crate) async fn all_finalized(
 async fn lives(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<(u32, bool), VerbError> {
     let (mut first, mut ended, mut dead) = (1, 0u32, false);
     while first < geometry.row_count {
-        let count = (geometry.row_count - first).min(GLIMPSES);
+        let count = (geometry.row_count - first).min(SUMMARIES_AT_ONCE);
         for step in 0..count {
             let offset = geometry.row_offset(RowId((first + step) as u16));
             lane.port().push(Request::read(Label::Row, HOME, offset, 8, scratch + step as usize * 8));
@@ -170,15 +170,17 @@ pub(crate) struct RowSummary {
 }
 
 /// Bytes of a row that a glimpse is of.
-const GLIMPSE_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le64>();
+const SUMMARY_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le64>();
 
 /// Rows READ at once.
-const GLIMPSES: u32 = 8;
+const SUMMARIES_AT_ONCE: u32 = 8;
 
-const_assert!(GLIMPSES as usize * GLIMPSE_BYTES <= SCRATCH_BYTES && GLIMPSES as usize <= OUTBOX_REQUESTS);
+const_assert!(
+    SUMMARIES_AT_ONCE as usize * SUMMARY_BYTES <= SCRATCH_BYTES && SUMMARIES_AT_ONCE as usize <= OUTBOX_REQUESTS
+);
 
 /// Calls `visit` with every row from `first` on, until it returns `false`. One round trip for eight rows.
-pub(crate) async fn glimpse_from(
+pub(crate) async fn read_summaries_from(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     first: RowId,
@@ -188,18 +190,18 @@ pub(crate) async fn glimpse_from(
     let rows = geometry.row_count.min(ROW_COUNT_MAX);
     let mut first = u32::from(first.0);
     while first < rows {
-        let count = (rows - first).min(GLIMPSES);
+        let count = (rows - first).min(SUMMARIES_AT_ONCE);
         for step in 0..count {
             let offset = geometry.row_offset(RowId((first + step) as u16));
-            let at = scratch + step as usize * GLIMPSE_BYTES;
-            lane.port().push(Request::read(Label::Row, HOME, offset, GLIMPSE_BYTES, at));
+            let at = scratch + step as usize * SUMMARY_BYTES;
+            lane.port().push(Request::read(Label::Row, HOME, offset, SUMMARY_BYTES, at));
         }
         lane.port().submit().await?;
         for step in 0..count {
-            let at = scratch + step as usize * GLIMPSE_BYTES;
+            let at = scratch + step as usize * SUMMARY_BYTES;
             let mut row = Row::ZERO;
             lane.port().with(|bytes| {
-                let (to, from) = (row.as_mut_bytes().get_mut(..GLIMPSE_BYTES), bytes.get(at..at + GLIMPSE_BYTES));
+                let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(at..at + SUMMARY_BYTES));
                 if let (Some(to), Some(from)) = (to, from) {
                     to.copy_from_slice(from);
                 }

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reserves_room_finds_it_and_who_is_crowded_waits_for_a_turn() {
+    fn a_lane_that_reserves_room_finds_it_and_one_that_is_crowded_waits_for_a_turn() {
         let mut room = [WaitingExtent::default(); 4];
         let epochs = Epochs::new();
         let mut queue = Queue::new(&mut room, false);

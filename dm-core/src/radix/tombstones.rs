@@ -10,7 +10,7 @@
 //! node below takes one READ of itself, and as many of eight bytes as it has slots. These READs have a budget. Every
 //! delete by this compute node, and every deleted leaf that it meets, adds `LOOKS_PER_DELETED` READs to it. Where
 //! nothing is deleted, nothing is READ. An insert that looks into a node with room pays a round trip of its own, so
-//! each leaf costs `LOOKS_PER_LITTER` of the budget there. If the insert finds a deleted leaf, it replaces this node of
+//! each leaf costs `LOOKS_PER_LEAF_ON_INSERT` of the budget there. If the insert finds a deleted leaf, it replaces this node of
 //! four slots and descends again.
 
 use super::cursor::DescentCursor;
@@ -36,7 +36,7 @@ const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
 
 /// What a look at a leaf takes from the budget where the looks are a round trip of their own, on the way of an insert.
-const LOOKS_PER_LITTER: u32 = 4;
+const LOOKS_PER_LEAF_ON_INSERT: u32 = 4;
 
 /// Places that leave the tree with one replacement, at most: the node, and for each slot a small node with its leaves.
 pub const RETIRED_AT_ONCE_MAX: usize = 1 + 256 * (1 + BELOW_MAX.slots());
@@ -123,7 +123,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             return Ok(false);
         }
         let leaves = (0..kind.slots()).filter(|number| self.leaf_in(lane, 0, *number).is_some()).count();
-        if !self.may_look(leaves as u32 * LOOKS_PER_LITTER) {
+        if !self.may_look(leaves as u32 * LOOKS_PER_LEAF_ON_INSERT) {
             return Ok(false);
         }
         self.read_states(lane, kind, 0, STATES).await?;

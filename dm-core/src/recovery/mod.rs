@@ -5,16 +5,16 @@
 //!
 //! ```text
 //!  a lock word does not change
-//!        │  a quarter of a lease                     [`lease`]: what the holder's row says, by the waiter's own clock
+//!        │  a quarter of a lease                     membership::lease: the holder's row, by the waiter's own clock
 //!        ▼
 //!  READ the holder's row ──► heartbeat moves: wait on
 //!        │  unchanged for a lease
-//!        ▼                                           [`mod@fence`]
+//!        ▼                                           membership::fence
 //!  row LIVE -> FENCING, every memory node confirms, row -> DEAD
 //!        │
-//!        ▼                                           [`takeover`], [`redo`](crate::membership::redo)
+//!        ▼                                           recovery::takeover, membership::redo
 //!  redo record of that lock word?  no: CAS the word free
-//!        │ yes: copy it under a word of my own, CAS dead's word -> mine, replay it, CAS mine -> free
+//!        │ yes: copy it under an own word, CAS the dead word -> own word, replay it, CAS own -> free
 //!        ▼
 //!  acquire as usual; what is half done above one node is finished by the next operation that meets it
 //! ```

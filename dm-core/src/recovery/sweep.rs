@@ -14,6 +14,7 @@ use super::Swept;
 use super::takeover::{Recoverable, Site};
 use crate::lane::{Lane, LockRecord};
 use crate::layout::word_at;
+use crate::locks::kind::LockKind;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::fence::{Fenced, fence};

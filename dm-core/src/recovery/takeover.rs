@@ -54,7 +54,7 @@ pub(crate) trait Recoverable: Locks {
         let lock = lock_record.lock;
         if !self.try_enter(lane, lock_record)? {
             // Another lane of this compute node looks after it, and has been waiting for as long.
-            let pause_ns = site.recovery.lease.terms().lease_ns() / 64;
+            let pause_ns = site.recovery.lease.config().lease_ns() / 64;
             lane.port().call(Request::pause(pause_ns)).await?;
             return Ok(());
         }
@@ -90,10 +90,10 @@ pub(crate) trait Recoverable: Locks {
             return Ok(());
         }
         let Some(seen) = site.read_row(lane, row).await? else { return Ok(()) };
-        let lease_ns = recovery.lease.terms().lease_ns().max(seen.lease_ns);
+        let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
-        let by_its_clock = seen.heartbeat * recovery.lease.terms().heartbeat_ns() < lane.port().elapsed_ns();
+        let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
         let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
         let word = seen.word;
         match word.state() {
@@ -230,7 +230,7 @@ impl Site<'_> {
     pub(crate) async fn lease_is_over(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
         const LOOKS: u64 = 16;
         let first = self.read_row(lane, row).await?;
-        let lease_ns = self.recovery.lease.terms().lease_ns().max(first.map_or(0, |row| row.lease_ns));
+        let lease_ns = self.recovery.lease.config().lease_ns().max(first.map_or(0, |row| row.lease_ns));
         // The pauses alone make a whole lease.
         for _ in 0..LOOKS {
             lane.port().call(Request::pause(lease_ns.div_ceil(LOOKS))).await?;

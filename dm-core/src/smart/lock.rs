@@ -3,7 +3,8 @@
 use super::Smart;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord};
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::locks::kind::{Held, LockKind, Techniques};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::OpError;
@@ -15,7 +16,9 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
 use crate::verbs::{NodeId, Space};
 
-impl Locks for Smart<'_> {
+impl Locks for Smart<'_> {}
+
+impl LockKind for Smart<'_> {
     const IN_NODES: bool = true;
 
     /// The leaf, into image 0.

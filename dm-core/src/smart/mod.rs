@@ -75,15 +75,13 @@
 //!
 //! # Deviations from the paper
 //!
-//! - **No reverse pointers.** They are hints that have to be repaired; each leaf and node pays 8 bytes and each split
-//!   an atomic for them. Absence that a copy suggests is confirmed at the slot in any case, one READ of 8 bytes.
-//! - **Headers do not change.** A header split puts a node above. The old one keeps bytes that are then in the path,
-//!   too: they cannot differ from the path, so it does not matter which lane compares them. No header CAS, no race of
-//!   two trimmers.
+//! - **No reverse pointers.** They cost each leaf and node 8 bytes and each split an atomic. Absence that a copy
+//!   suggests is confirmed at the slot in any case, one READ of 8 bytes.
+//! - **Headers do not change.** A header split puts a node above. The old node keeps the bytes that are then in the
+//!   path, too. So there is no CAS of a header, and no race of two lanes that shorten one.
 //! - **A node has room for its own slots.** The paper reserves 2 KB for each, so that it grows in place. Here a full
-//!   node is frozen and replaced, at about one CAS more for each slot filled. So a slot that readers cannot see does
-//!   not exist, and a type is the same in slot and header. Units of 16 bytes, 40 bits of them: 16 TB a memory node, 256
-//!   memory nodes.
+//!   node is frozen and replaced, at about one CAS more for each slot filled. Slots count units of 16 bytes with 40
+//!   bits: 16 TB a memory node, 256 memory nodes.
 //! - **Deletes are tombstones under the leaf's lock.** Slots stay as they are until an insert needs the slot or the
 //!   node is full. The paper clears slots and merges nodes, which loses inserts.
 //! - **The lock names its holder**, in a word of its own, and is released by CAS. The paper's is a bit at the end of
@@ -92,15 +90,10 @@
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent
 //!   does.
 //! - **The leaf's length is not in the slot**: all leaves have one length. Those seven bits are 0.
-//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move. The paper writes
-//!   another leaf and CASes the slot; a copy of the slot then leads to the old leaf, which has the right key and says
-//!   that it is valid until a later WRITE. Here a record does not move: its leaf has an entry of fixed size that names
-//!   the block and is changed in place under its lock. Nothing that is copied leads to a block, so each READ of one
-//!   follows a READ of its leaf in the same operation. The place of a block is given back after the leaf names it no
-//!   more; generation, length and checksum tell a lane that READs it too late.
+//! - **Items of variable length are entries with blocks** ([`crate::items`]), not leaves that move.
 //!
 //! [`smart_published`](crate::manual::smart_published) lists what the published design gets wrong, and the mutants that
-//! put it here.
+//! put it here; and why leaves do not move.
 //!
 //! # Limits
 //!

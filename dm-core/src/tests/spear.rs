@@ -29,7 +29,8 @@
 
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord};
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::locks::kind::{Held, LockKind, Techniques};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::membership::Recovery;
 use crate::operation::{Cause, OpError};
@@ -60,7 +61,7 @@ impl<const SHARED: bool> Spear<'_, SHARED> {
     }
 }
 
-impl<const SHARED: bool> Locks for Spear<'_, SHARED> {
+impl<const SHARED: bool> LockKind for Spear<'_, SHARED> {
     const IN_NODES: bool = true;
 
     /// The leaf.
@@ -120,7 +121,9 @@ impl<const SHARED: bool> Locks for Spear<'_, SHARED> {
     fn takes_any_free_word(&self) -> bool {
         true
     }
+}
 
+impl<const SHARED: bool> Locks for Spear<'_, SHARED> {
     fn next_word(&self, _: &Lane<'_>) -> Result<u64, OpError> {
         Ok(self.seat())
     }

@@ -27,6 +27,8 @@
 //! |---|---|
 //! | [`parameters`] | what is fixed at creation, and what a lane needs |
 //! | [`layout`] | root word, arrays |
+//! | `search`, `write`, `bulk` | how records are read, written and loaded |
+//! | `lock`, `recover` | what the shared rooms have to know of its lock |
 //!
 //! The rest is shared: how an operation runs (`index::runner`), locks (`locks::protocol`), takeover and sweep
 //! ([`crate::recovery`]), the grant of the chunk ([`crate::memory::chunks`]).
@@ -59,7 +61,7 @@
 //! READ. So none had changed. Nothing is asked of the order in which a READ meets the lines of the array, nor of one
 //! line: LINE_ATOMIC and TIMED_READS are *not* needed. The operation linearizes at the second READ of the root word.
 //!
-//! A reader that has met [`READS_MAX`] other versions READs under the lock, so that no loop is without end.
+//! A reader that has met `search::READS_MAX` other versions READs under the lock, so that no loop is without end.
 //!
 //! **A death** leaves the old root word or the new one, and bytes in the other array, which the next writer overwrites.
 //! The dead is fenced before its lock is taken over, and a lane whose queue pair failed waits until that is closed
@@ -90,34 +92,40 @@
 
 #![cfg(feature = "toy")]
 
+mod bulk;
 pub mod layout;
+mod lock;
 pub(crate) mod marks;
 pub mod mutants;
 pub mod parameters;
+mod recover;
+mod search;
+mod write;
 
 use crate::btree::Options;
+use crate::index::Index;
 use crate::index::runner::{Run, Shared, UnderWay};
-use crate::index::{Index, catalog};
 use crate::lane::interrupt::Interrupt;
-use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS, word_at};
-use crate::locks::protocol::{Held, Locks, Techniques};
+use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
+use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::memory::Participant;
-use crate::memory::chunks::{self, RequestIds, Want};
+use crate::memory::chunks::RequestIds;
 use crate::memory::rows::RowError;
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
-use crate::recovery::takeover::{Recoverable, Site};
+use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
 use crate::remote::catalog::{IndexNumber, root_offset};
-use crate::remote::chunk::{ChunkKind, Grant, RequestId};
-use crate::remote::lock_word::{LockId, RowId, lock_of};
+use crate::remote::chunk::RequestId;
+use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
 use crate::remote::{HOME, NodeGeometry};
-use crate::verbs::{Assumptions, Label, NodeId, Request, Space};
+use crate::verbs::{Assumptions, Space};
+use bulk::BulkLoad;
 use core::future::Future;
 use core::ops::Range;
 use layout::{ArrayShape, CHUNKS_MAX, RootWord};
@@ -137,12 +145,7 @@ macro_rules! kinds_of_this_build {
 pub const MARKS: &[Mark] =
     &[Mark::TORN_READ, Mark::LOCKED_READ, Mark::LOCK_LOST, Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::SETTLED];
 
-/// Versions that a reader meets before it READs under the lock.
-pub const READS_MAX: u32 = 8;
-
 const OUT_OF_ORDER: &str = "records out of order";
-
-const NOT_EMPTY: OpError = OpError::harmless(Cause::BadInput("a bulk load needs an empty index"));
 
 /// What a toy index on one compute node is put together from.
 pub struct Parts<'s> {
@@ -162,14 +165,6 @@ pub struct Parts<'s> {
     pub recovery: Option<&'s Recovery<'s>>,
     /// The part in the pool's epochs that items over it have.
     pub epochs: Option<Participant<'s>>,
-}
-
-/// A bulk load under way. Its records are in the scratch of the lane.
-#[derive(Clone, Copy, Debug, Default)]
-struct BulkLoad {
-    records: usize,
-    /// It did not fit.
-    broken: bool,
 }
 
 /// A toy index on one compute node: all its lanes share this.
@@ -230,207 +225,6 @@ impl<'s> Toy<'s> {
         OpError::harmless(Cause::Corrupt { address: self.root_at, what })
     }
 
-    fn root_request(&self) -> Request {
-        Request::read(Label::Root, HOME, self.root_at.offset(), 8, self.scratch.small).untimed()
-    }
-
-    /// The root word that was READ, if it can be one.
-    fn seen_root(&self, lane: &Lane<'_>) -> Result<RootWord, OpError> {
-        let root = RootWord(word_at(lane, self.scratch.small));
-        let Some(chunk) = root.chunk() else {
-            return if root == RootWord::NONE { Ok(root) } else { Err(self.corrupt("a root word without a chunk")) };
-        };
-        if chunk >= self.home()?.chunk_count || root.records() > self.array.capacity {
-            return Err(self.corrupt("a root word with more than there can be"));
-        }
-        Ok(root)
-    }
-
-    async fn read_root(&self, lane: &Lane<'_>) -> Result<RootWord, OpError> {
-        lane.port().call(self.root_request()).await?;
-        self.seen_root(lane)
-    }
-
-    /// Bytes and place of the records that `root` names.
-    fn records_of(&self, root: RootWord) -> Result<(usize, u64), OpError> {
-        let chunk = self.home()?.chunk_offset(root.chunk().unwrap_or(0));
-        Ok((root.records() * self.array.record_bytes(), chunk + (root.array() * self.array.bytes()) as u64))
-    }
-
-    /// READs the records that `root` names into the image.
-    async fn read_array(&self, lane: &Lane<'_>, root: RootWord) -> Result<(), OpError> {
-        let (bytes, offset) = self.records_of(root)?;
-        if bytes > 0 {
-            let read = Request::read(Label::Leaf, HOME, offset, bytes, self.scratch.image.start);
-            lane.port().call(read.untimed()).await?;
-        }
-        Ok(())
-    }
-
-    /// READs the array as it is at an instant of this call.
-    async fn read(&self, lane: &Lane<'_>) -> Result<RootWord, Interrupt> {
-        let mut root = self.read_root(lane).await?;
-        for _ in 0..READS_MAX {
-            if root.records() == 0 {
-                return Ok(root);
-            }
-            self.read_array(lane, root).await?;
-            let seen = root;
-            root = self.read_root(lane).await?;
-            if root == seen {
-                return Ok(root);
-            }
-            lane.mark(Mark::TORN_READ);
-            lane.check_deadline()?;
-        }
-        lane.mark(Mark::LOCKED_READ);
-        let (held, root) = self.lock(lane).await?;
-        self.release(lane, held).await?;
-        Ok(root)
-    }
-
-    /// Acquires the lock and READs the array.
-    async fn lock(&self, lane: &Lane<'_>) -> Result<(Held, RootWord), Interrupt> {
-        let follow = self.parts.options.chain_lock_read.then_some(());
-        let (held, is_read) = self.acquire(lane, self.root_at, follow).await?;
-        let root = if is_read { self.seen_root(lane) } else { self.read_root(lane).await };
-        let read = match root {
-            Ok(root) => self.read_array(lane, root).await.map(|()| root),
-            Err(error) => Err(error),
-        };
-        match read {
-            Ok(root) => Ok((held, root)),
-            Err(error) => {
-                self.release(lane, held).await?;
-                Err(error.into())
-            }
-        }
-    }
-
-    async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
-        let root = self.read(lane).await?;
-        Ok(self.decide(lane, OperationKind::Get, root.records())?.0)
-    }
-
-    async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
-        let root = self.read(lane).await?;
-        lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.image)?;
-            let records = image.get(..root.records() * self.array.record_bytes()).unwrap_or_default();
-            let key = part(front, &self.plan.key);
-            let low = self.array.find(records, key);
-            let start = low.unwrap_or_else(|gap| gap) + usize::from(operation.after && low.is_ok());
-            let end = if operation.bounded {
-                self.array.find(records, part(front, &self.plan.key_high)).unwrap_or_else(|gap| gap)
-            } else {
-                root.records()
-            };
-            let rest = end.saturating_sub(start);
-            let count = rest.min(operation.limit as usize).min(self.plan.page_records());
-            let record_bytes = self.array.record_bytes();
-            let found = records.get(start * record_bytes..(start + count) * record_bytes).unwrap_or_default();
-            if !self.array.ascend_from(found, key, operation.after) {
-                return Err(self.corrupt(OUT_OF_ORDER).into());
-            }
-            let page = self.plan.page.start..self.plan.page.start + count * record_bytes;
-            copy(front.get_mut(page), Some(found));
-            Ok(Outcome::Page { records: count as u32, more: rest > count })
-        })
-    }
-
-    async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
-        let (held, root) = self.lock(lane).await?;
-        match self.change(lane, kind, root).await {
-            Ok((outcome, Some(next))) => {
-                lane.change_is_next();
-                self.publish(lane, held, next, self.scratch.image.start).await?;
-                Ok(outcome)
-            }
-            unchanged => {
-                self.release(lane, held).await?;
-                Ok(unchanged?.0)
-            }
-        }
-    }
-
-    /// Changes the image, and has a chunk granted if there is none. The answer has the next root word, if there is one.
-    async fn change(
-        &self,
-        lane: &Lane<'_>,
-        kind: OperationKind,
-        root: RootWord,
-    ) -> Result<(Outcome, Option<RootWord>), Interrupt> {
-        let (outcome, records) = self.decide(lane, kind, root.records())?;
-        let Some(records) = records else { return Ok((outcome, None)) };
-        Ok((outcome, Some(self.with_chunk(lane, root).await?.next(records))))
-    }
-
-    /// Decides what an operation does to the image of so many records, and does it. The answer has the number of
-    /// records afterwards, if anything was changed.
-    fn decide(
-        &self,
-        lane: &Lane<'_>,
-        kind: OperationKind,
-        records: usize,
-    ) -> Result<(Outcome, Option<usize>), Interrupt> {
-        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
-        let (array, plan) = (&self.array, &self.plan);
-        lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.image)?;
-            let known = image.get(..records * array.record_bytes()).unwrap_or_default();
-            let at = match array.find(known, part(front, &plan.key)) {
-                Ok(at) => at,
-                Err(_) if !matches!(kind, Insert | Upsert) => return Ok((Outcome::Absent, None)),
-                Err(_) if records >= array.capacity => return Err(Interrupt::NoMemory),
-                Err(gap) => {
-                    array.insert(image, records, gap, part(front, &plan.key), part(front, &plan.value));
-                    return Ok((Outcome::Inserted, Some(records + 1)));
-                }
-            };
-            let value = array.value(known, at);
-            let differs = matches!(kind, UpdateIf | DeleteIf) && value != part(front, &plan.expected);
-            if matches!(kind, Get | Insert) || differs {
-                copy(front.get_mut(plan.output.clone()), Some(value));
-            }
-            Ok(match kind {
-                Get | Scan => (Outcome::Found, None),
-                Insert => (Outcome::Exists, None),
-                UpdateIf | DeleteIf if differs => (Outcome::Mismatch, None),
-                Delete | DeleteIf => {
-                    array.remove(image, records, at);
-                    (Outcome::Deleted, Some(records - 1))
-                }
-                Update | UpdateIf | Upsert => {
-                    copy(array.value_mut(image, at), Some(part(front, &plan.value)));
-                    (if kind == Upsert { Outcome::Replaced } else { Outcome::Updated }, Some(records))
-                }
-            })
-        })
-    }
-
-    /// The root word with a chunk. The lane holds the lock: nobody else gives the index one.
-    async fn with_chunk(&self, lane: &Lane<'_>, root: RootWord) -> Result<RootWord, Interrupt> {
-        if root.chunk().is_some() {
-            return Ok(root);
-        }
-        let Some(request) = self.request else { return Err(Interrupt::NoMemory) };
-        let grant = Grant::new(self.parts.owner, ChunkKind::Other, self.parts.number, request);
-        let want = Want { grant, retry: true, reuse: false, hint: 0 };
-        let granted = chunks::grant(lane, HOME, self.home()?, &want, self.scratch.small).await?;
-        granted.map(|granted| RootWord::of_chunk(granted.chunk)).ok_or(Interrupt::NoMemory)
-    }
-
-    /// WRITEs the records from scratch offset `at` on to the array of `next`, then `next`, and releases the lock.
-    async fn publish(&self, lane: &Lane<'_>, held: Held, next: RootWord, at: usize) -> Result<(), OpError> {
-        let (bytes, offset) = self.records_of(next)?;
-        if bytes > 0 {
-            lane.port().push(Request::write(Label::Node, HOME, offset, bytes, at));
-        }
-        lane.port().push(Request::write_word(Label::Root, HOME, self.root_at.offset(), next.0));
-        lane.wrote_in_place();
-        self.release_with(lane, held).await
-    }
-
     /// The scratch before all images, and the image in `range`.
     fn image<'a>(&self, scratch: &'a mut [u8], range: &Range<usize>) -> Result<(&'a mut [u8], &'a mut [u8]), OpError> {
         let first = self.scratch.image.start;
@@ -439,25 +233,6 @@ impl<'s> Toy<'s> {
             Some((front, images.get_mut(range.start.checked_sub(first)?..range.end.checked_sub(first)?)?))
         });
         image.ok_or(OpError::harmless(Cause::BadInput("scratch shorter than planned")))
-    }
-
-    /// Appends a record to the load in the scratch. `Err`: it cannot be the next one.
-    fn append(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
-        lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.load)?;
-            let key = part(front, &self.plan.key);
-            let loaded = image.get(..load.records * self.array.record_bytes()).unwrap_or_default();
-            if self.array.find(loaded, key) != Err(load.records) {
-                return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
-            }
-            load.broken = load.records == self.array.capacity;
-            if load.broken {
-                return Err(OpError::harmless(Cause::PoolFull));
-            }
-            self.array.insert(image, load.records, load.records, key, part(front, &self.plan.value));
-            load.records += 1;
-            Ok(())
-        })
     }
 }
 
@@ -472,99 +247,6 @@ fn copy(to: Option<&mut [u8]>, from: Option<&[u8]>) {
         && to.len() == from.len()
     {
         to.copy_from_slice(from);
-    }
-}
-
-/// One lock, in the lock table of memory node 0. Others of the tables are taken over as well, by a sweep.
-impl Locks for Toy<'_> {
-    const IN_NODES: bool = false;
-
-    /// The root word.
-    type Follow = ();
-
-    fn queues(&self) -> &LockTable<'_> {
-        &self.parts.locks
-    }
-
-    fn techniques(&self) -> Techniques {
-        self.parts.options.of_locks()
-    }
-
-    fn recovery(&self) -> Option<&Recovery<'_>> {
-        self.parts.recovery
-    }
-
-    fn row(&self) -> RowId {
-        self.parts.owner.row
-    }
-
-    fn scratch_at(&self) -> usize {
-        self.scratch.small
-    }
-
-    fn lock_of(&self, address: Address) -> Result<LockId, OpError> {
-        Ok(lock_of(address, self.home()?.lock_count))
-    }
-
-    fn word_place(&self, lock: LockId, _: Address) -> (NodeId, u64, Space) {
-        let geometry = self.parts.geometry.get(usize::from(lock.node.0));
-        let (offset, space) = geometry.map_or((0, Space::Host), |node| (node.lock_offset(lock.index), node.lock_space));
-        (lock.node, offset, space)
-    }
-
-    /// There is nothing else that the entry of its lock could be for.
-    fn tag(&self, _: Address) -> u32 {
-        0
-    }
-
-    fn push_follow(&self, lane: &Lane<'_>, _: &Held, (): ()) {
-        lane.port().push(self.root_request());
-    }
-
-    /// Only of another index, whose lock it was taking over.
-    async fn replay_own(&self, lane: &Lane<'_>, lock_record: &LockRecord) -> Result<(), OpError> {
-        match Recoverable::site(self) {
-            Some(site) => site.replay_own(lane, lock_record).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Recoverable for Toy<'_> {
-    fn site(&self) -> Option<Site<'_>> {
-        let (geometry, owner, room) = (self.parts.geometry, self.parts.owner, &self.scratch.recovery);
-        self.parts.recovery.map(|recovery| Site { recovery, geometry, owner, room })
-    }
-}
-
-impl Sweep for Toy<'_> {
-    type Tables = Self;
-
-    type Leaves = Self;
-
-    fn site(&self) -> Option<Site<'_>> {
-        Recoverable::site(self)
-    }
-
-    fn number(&self) -> IndexNumber {
-        self.parts.number
-    }
-
-    fn tables(&self) -> Option<&Self> {
-        Some(self)
-    }
-
-    fn leaves(&self) -> Option<(&Self, usize)> {
-        None
-    }
-
-    fn leaf_at(&self, node: NodeId, offset: u64) -> Address {
-        Address::new(node, offset, 0)
-    }
-
-    /// All others: their locks may lie in leaves.
-    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
-        catalog::numbers(lane, self.home()?, self.scratch.small, |entry| entry.number != self.parts.number).await
     }
 }
 
@@ -661,36 +343,12 @@ impl Index for Toy<'_> {
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.begin(NO_DEADLINE_NS);
-        let mut load = *self.bulk.lock();
-        if load.broken {
-            return Err(OpError::harmless(Cause::PoolFull));
-        }
-        if load.records == 0 && self.read_root(lane).await?.records() > 0 {
-            return Err(NOT_EMPTY);
-        }
-        let appended = self.append(lane, &mut load);
-        *self.bulk.lock() = load;
-        appended
+        self.append_to_load(lane).await
     }
 
     async fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         lane.begin(NO_DEADLINE_NS);
-        let load = core::mem::take(&mut *self.bulk.lock());
-        if load.broken {
-            return Err(OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept")));
-        }
-        if load.records == 0 {
-            return Ok(());
-        }
-        let (held, root) = self.lock(lane).await.map_err(Interrupt::into_error)?;
-        let root = if root.records() == 0 { self.with_chunk(lane, root).await } else { Err(NOT_EMPTY.into()) };
-        match root {
-            Ok(root) => self.publish(lane, held, root.next(load.records), self.scratch.load.start).await,
-            Err(interrupt) => {
-                self.release(lane, held).await?;
-                Err(interrupt.into_error())
-            }
-        }
+        self.finish_load(lane).await
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {

@@ -18,7 +18,7 @@ use dm_core::remote::chunk::ChunkKind;
 struct LeafStorage {
     entries: Vec<Entry>,
     waiters: Vec<Waiter>,
-    words: Vec<words::Place>,
+    words: Vec<words::RememberedWord>,
     hotspot: Vec<hotspot::Bucket>,
 }
 
@@ -28,7 +28,7 @@ impl LeafStorage {
         Self {
             entries: lock_entries(locks),
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            words: (0..locks).map(|_| words::Place::default()).collect(),
+            words: (0..locks).map(|_| words::RememberedWord::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(spending.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
         }
     }
@@ -51,12 +51,12 @@ fn locks_per_node(spending: &Spending) -> usize {
 impl Kind for Parameters {
     type Index<'s> = Chime<'s>;
 
-    fn with_each<R>(
+    fn build_each(
         &self,
         places: &[Place<'_>],
         spending: &Spending,
-        run: impl FnOnce(&[Chime<'_>]) -> R,
-    ) -> Result<R, AssemblyError> {
+        run: &mut dyn FnMut(&[Chime<'_>]),
+    ) -> Result<(), AssemblyError> {
         self.check()?;
         if places.iter().flat_map(|place| place.geometry).any(|node| node.region_bytes > REGION_BYTES_MAX) {
             let what = "a memory node of more than 256 GiB: local queues could not tell leaves apart";
@@ -83,7 +83,8 @@ impl Kind for Parameters {
             let chime = Chime::new(tree, leaves.locks(spending), self, plan.clone())?;
             granted(place, chime.with_hotspot(Hotspot::new(&leaves.hotspot)))
         });
-        Ok(run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?))
+        run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?);
+        Ok(())
     }
 
     fn requests<'i>(index: &'i Chime<'_>) -> &'i RequestIds {

@@ -29,17 +29,30 @@ use root::Evidence;
 use std::slice;
 
 /// What this crate has to know of a kind of index, by its parameters.
-pub trait Kind: KindParameters {
+pub trait Kind: KindParameters + 'static {
     /// The index.
     type Index<'s>: Index;
 
-    /// Builds the index on a compute node for each of `places`, with its storage, and passes them to `run`.
+    /// Builds the index on a compute node for each of `places`, with its storage, and passes them to `run`, once. Not
+    /// generic over `run`: a program has dozens of these, and would have as many copies of the assembly.
+    fn build_each(
+        &self,
+        places: &[Place<'_>],
+        spending: &Spending,
+        run: &mut dyn FnMut(&[Self::Index<'_>]),
+    ) -> Result<(), AssemblyError>;
+
+    /// As [`Kind::build_each`]; returns what `run` returns.
     fn with_each<R>(
         &self,
         places: &[Place<'_>],
         spending: &Spending,
         run: impl FnOnce(&[Self::Index<'_>]) -> R,
-    ) -> Result<R, AssemblyError>;
+    ) -> Result<R, AssemblyError> {
+        let (mut run, mut result) = (Some(run), None);
+        self.build_each(places, spending, &mut |indexes| result = run.take().map(|run| run(indexes)))?;
+        result.ok_or(AssemblyError::Impossible("an index that was not run"))
+    }
 
     /// Builds the index on one compute node, with its storage, and passes it to `run`.
     fn with<R>(
@@ -117,13 +130,14 @@ macro_rules! kinds {
             )*
         }
 
-        /// Builds an index with its storage and passes it to `run`.
-        pub fn with_index<R>(
+        /// Builds an index with its storage and passes it to `run`, once. Not generic over `run`, as
+        /// [`Kind::build_each`].
+        fn build(
             place: &Place<'_>,
             parameters: &IndexParameters,
             spending: &Spending,
-            run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
-        ) -> Result<R, AssemblyError> {
+            run: &mut dyn FnMut(AnyIndex<'_, '_, '_>),
+        ) -> Result<(), AssemblyError> {
             match (&parameters.below, &parameters.items) {
                 $(
                     (Below::$Kind(below), None) => {
@@ -150,6 +164,18 @@ macro_rules! kinds {
 }
 
 for_each_kind! { [kinds] }
+
+/// Builds an index with its storage and passes it to `run`.
+pub fn with_index<R>(
+    place: &Place<'_>,
+    parameters: &IndexParameters,
+    spending: &Spending,
+    run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
+) -> Result<R, AssemblyError> {
+    let (mut run, mut result) = (Some(run), None);
+    build(place, parameters, spending, &mut |index| result = run.take().map(|run| run(index)))?;
+    result.ok_or(AssemblyError::Impossible("an index that was not run"))
+}
 
 impl IndexParameters {
     /// See [`Kind::evidence`].

@@ -14,12 +14,12 @@ use dm_core::sherman::parameters::Parameters;
 impl Kind for Parameters {
     type Index<'s> = Sherman<'s>;
 
-    fn with_each<R>(
+    fn build_each(
         &self,
         places: &[Place<'_>],
         spending: &Spending,
-        run: impl FnOnce(&[Sherman<'_>]) -> R,
-    ) -> Result<R, AssemblyError> {
+        run: &mut dyn FnMut(&[Sherman<'_>]),
+    ) -> Result<(), AssemblyError> {
         self.check()?;
         let (plan, scratch) = self.plan(spending.page_records, spending.leaves_at_once);
         let leaf_bytes = self.leaf().bytes;
@@ -39,7 +39,8 @@ impl Kind for Parameters {
         let indexes = rooms.iter().zip(places).map(|(room, place)| {
             granted(place, Sherman::new(room.tree(place, &sizes, spending)?, self, plan.clone())?)
         });
-        Ok(run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?))
+        run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?);
+        Ok(())
     }
 
     fn requests<'i>(index: &'i Sherman<'_>) -> &'i RequestIds {

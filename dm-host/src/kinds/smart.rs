@@ -29,17 +29,18 @@ const WAITING: usize = 4;
 impl Kind for Parameters {
     type Index<'s> = Smart<'s>;
 
-    fn with_each<R>(
+    fn build_each(
         &self,
         places: &[Place<'_>],
         spending: &Spending,
-        run: impl FnOnce(&[Smart<'_>]) -> R,
-    ) -> Result<R, AssemblyError> {
+        run: &mut dyn FnMut(&[Smart<'_>]),
+    ) -> Result<(), AssemblyError> {
         let storages = places.iter().map(|place| Storage::new(place, self, spending));
         let mut storages = storages.collect::<Result<Vec<_>, _>>()?;
         let rooms: Vec<_> = storages.iter_mut().map(Storage::furnish).collect();
         let indexes = rooms.iter().zip(places).map(|(room, place)| room.smart(place, self, spending));
-        Ok(run(&indexes.collect::<Result<Vec<_>, _>>()?))
+        run(&indexes.collect::<Result<Vec<_>, _>>()?);
+        Ok(())
     }
 
     fn requests<'i>(index: &'i Smart<'_>) -> &'i RequestIds {

@@ -15,16 +15,17 @@ use dm_core::toy::{Parts, Toy};
 impl Kind for Parameters {
     type Index<'s> = Toy<'s>;
 
-    fn with_each<R>(
+    fn build_each(
         &self,
         places: &[Place<'_>],
         spending: &Spending,
-        run: impl FnOnce(&[Toy<'_>]) -> R,
-    ) -> Result<R, AssemblyError> {
+        run: &mut dyn FnMut(&[Toy<'_>]),
+    ) -> Result<(), AssemblyError> {
         let storages = places.iter().map(|place| Storage::new(place, self, spending));
         let storages = storages.collect::<Result<Vec<_>, _>>()?;
         let indexes = storages.iter().zip(places).map(|(storage, place)| storage.toy(place, self, spending));
-        Ok(run(&indexes.collect::<Result<Vec<_>, _>>()?))
+        run(&indexes.collect::<Result<Vec<_>, _>>()?);
+        Ok(())
     }
 
     fn requests<'i>(index: &'i Toy<'_>) -> &'i RequestIds {

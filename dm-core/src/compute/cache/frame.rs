@@ -30,13 +30,12 @@
 //! before and after. [`cache_frames`](crate::manual::cache_frames) has the memory orders and the proof. Until a copy is
 //! accepted, its words are numbers without a meaning, and each use of one as an index is checked.
 
-use super::{Branch, CHILDREN_MAX, KEY_BYTES_MAX, LEVEL_MAX};
+use super::Branch;
+use super::key::{Wanted, join};
+use super::shape::{LINE_WORDS, Outline, Shape};
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
-
-/// Words of a cache line.
-pub(super) const LINE_WORDS: usize = 16;
 
 /// A cache line of a frame.
 pub(super) type Line = [AtomicU32; LINE_WORDS];
@@ -44,9 +43,6 @@ pub(super) type Line = [AtomicU32; LINE_WORDS];
 /// How often a reader looks at a frame that is being written. With the pauses between, this is about as long as it
 /// takes to write a copy, and no longer than the READ that a miss costs.
 pub const READ_TRIES: usize = 32;
-
-/// Words of the longest key.
-const KEY_WORDS_MAX: usize = KEY_BYTES_MAX / 4;
 
 /// Discriminators counted in a row.
 const RUN: usize = 8;
@@ -70,227 +66,6 @@ const LINK: usize = 9;
 const HEAT: usize = 10;
 /// Epoch of the operation that READ the node.
 const EPOCH: usize = 11;
-
-/// A key as words that compare like its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key([u32; KEY_WORDS_MAX]);
-
-impl Key {
-    const ZERO: Self = Self([0; KEY_WORDS_MAX]);
-
-    /// Missing bytes are zero, and bytes behind the longest key are cut.
-    #[inline]
-    pub(super) fn new(bytes: &[u8]) -> Self {
-        let mut words = [0; KEY_WORDS_MAX];
-        let (whole, rest) = bytes.as_chunks::<4>();
-        for (word, bytes) in words.iter_mut().zip(whole) {
-            *word = u32::from_be_bytes(*bytes);
-        }
-        if let Some(word) = words.get_mut(whole.len())
-            && !rest.is_empty()
-        {
-            let mut bytes = [0; 4];
-            bytes[..rest.len()].copy_from_slice(rest);
-            *word = u32::from_be_bytes(bytes);
-        }
-        Self(words)
-    }
-}
-
-/// A key of at most eight bytes: the number is all of it.
-#[derive(Clone, Copy)]
-pub(super) struct ShortKey(u64);
-
-impl ShortKey {
-    /// Missing bytes are zero, and bytes behind the eighth are cut.
-    #[inline]
-    pub(super) fn new(bytes: &[u8]) -> Self {
-        match bytes.first_chunk() {
-            Some(bytes) => Self(u64::from_be_bytes(*bytes)),
-            None => Self(Key::new(bytes).number(0)),
-        }
-    }
-}
-
-/// The key of a search. Short keys need no code for tails and prefixes.
-pub(super) trait Wanted: Copy {
-    const SHORT: bool;
-
-    fn word(self, at: usize) -> u32;
-
-    /// The two words after `prefix` words, as one number.
-    fn number(self, prefix: usize) -> u64;
-}
-
-impl Wanted for &Key {
-    const SHORT: bool = false;
-
-    #[inline]
-    fn word(self, at: usize) -> u32 {
-        self.0.get(at).copied().unwrap_or(0)
-    }
-
-    #[inline]
-    fn number(self, prefix: usize) -> u64 {
-        join(self.word(prefix), self.word(prefix + 1))
-    }
-}
-
-impl Wanted for ShortKey {
-    const SHORT: bool = true;
-
-    #[inline]
-    fn word(self, _: usize) -> u32 {
-        0
-    }
-
-    #[inline]
-    fn number(self, _: usize) -> u64 {
-        self.0
-    }
-}
-
-#[inline]
-const fn join(high: u32, low: u32) -> u64 {
-    (high as u64) << 32 | low as u64
-}
-
-/// Sizes and offsets within the frames of one cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    key_bytes: usize,
-    key_words: usize,
-    pub(super) children_max: usize,
-    /// The leftmost child of the right neighbour is behind the last child.
-    pub(super) keeps_next: bool,
-    discriminator_lines: usize,
-    children_at: usize,
-    rests_at: usize,
-    fences_at: usize,
-    tails_at: usize,
-    lines: usize,
-}
-
-impl Shape {
-    pub(super) const fn new(key_bytes: usize, children_max: usize) -> Self {
-        if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || children_max == 0 || children_max > CHILDREN_MAX {
-            return Self {
-                key_bytes: 0,
-                key_words: 2,
-                children_max: 0,
-                keeps_next: false,
-                discriminator_lines: 0,
-                children_at: 0,
-                rests_at: 0,
-                fences_at: 0,
-                tails_at: 0,
-                lines: 0,
-            };
-        }
-        let key_words = if key_bytes <= 8 { 2 } else { key_bytes.div_ceil(4) };
-        let separators = children_max - 1;
-        let discriminator_lines = separators.div_ceil(LINE_WORDS);
-        let children_at = (1 + discriminator_lines) * LINE_WORDS;
-        let rests_at = children_at + 2 * children_max;
-        let fences_at = rests_at + separators;
-        let tails_at = fences_at + if key_words > 2 { 2 * key_words } else { 0 };
-        let words = tails_at + separators * (key_words - 2);
-        let lines = words.div_ceil(LINE_WORDS);
-        Self {
-            key_bytes,
-            key_words,
-            children_max,
-            keeps_next: false,
-            discriminator_lines,
-            children_at,
-            rests_at,
-            fences_at,
-            tails_at,
-            lines,
-        }
-    }
-
-    pub(super) const fn is_usable(&self) -> bool {
-        self.lines > 0
-    }
-
-    pub(super) const fn frame_lines(&self) -> usize {
-        self.lines
-    }
-
-    pub(super) const fn frame_words(&self) -> usize {
-        self.lines * LINE_WORDS
-    }
-
-    /// Whether keys have no tails.
-    #[inline]
-    pub(super) const fn is_short(&self) -> bool {
-        self.key_words == 2
-    }
-
-    /// Checks that a node can be copied: it fits, and its keys ascend from fence to fence.
-    pub(super) fn outline(&self, address: Address, branch: &impl Branch) -> Option<Outline> {
-        let level = branch.level();
-        let children = branch.children();
-        let children_max = self.children_max - usize::from(self.keeps_next);
-        if address.is_null() || !(1..=LEVEL_MAX).contains(&level) || !(1..=children_max).contains(&children) {
-            return None;
-        }
-        let low = self.key(|out| branch.low(out));
-        let mut bounded = false;
-        let high = self.key(|out| bounded = branch.high(out));
-        let mut before = low;
-        for i in 1..children {
-            let separator = self.key(|out| branch.separator(i, out));
-            if separator <= before {
-                return None;
-            }
-            before = separator;
-        }
-        if bounded && high <= before {
-            return None;
-        }
-        if (0..children).any(|i| branch.child(i).is_null()) {
-            return None;
-        }
-        let high = bounded.then_some(high);
-        let prefix = high.map_or(0, |high| {
-            let shared = low.0.iter().zip(&high.0).take_while(|(a, b)| a == b).count();
-            // The number needs two words. Fences that differ do so within `key_words`.
-            shared.min(self.key_words - 2)
-        });
-        let base = low.number(prefix);
-        let span = match high {
-            // The high fence is exclusive, and a short key has no tail that could make it otherwise.
-            Some(high) if self.is_short() => high.number(prefix).wrapping_sub(base).wrapping_sub(1),
-            Some(high) => high.number(prefix).wrapping_sub(base),
-            None => u64::MAX - base,
-        };
-        let shift = 32u32.saturating_sub(span.leading_zeros());
-        Some(Outline { address, level, children, low, high, prefix, base, span, shift })
-    }
-
-    /// A key that `write` puts into bytes of this shape's size.
-    fn key(&self, write: impl FnOnce(&mut [u8])) -> Key {
-        let mut bytes = [0; KEY_BYTES_MAX];
-        let Some(slot) = bytes.get_mut(..self.key_bytes) else { return Key::ZERO };
-        write(slot);
-        Key::new(slot)
-    }
-}
-
-/// What the header of a copy says.
-pub(super) struct Outline {
-    address: Address,
-    level: u8,
-    children: usize,
-    low: Key,
-    high: Option<Key>,
-    prefix: usize,
-    base: u64,
-    span: u64,
-    shift: u32,
-}
 
 /// The result of a search in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,7 +30,9 @@
 //!
 //! Huge pages are a good choice: a route touches half a dozen lines per level, in as many places as there are copies.
 //!
-//! - A *frame* has one copy, decoded for searching; `frame.rs` draws it.
+//! - `storage` divides the words.
+//! - A *frame* has one copy, decoded for searching; `frame` draws it, `shape` says where its parts lie, and `key` what
+//!   searches compare.
 //! - The *table* has two chain heads per frame. The frames of one chain link through their headers.
 //! - *Hints* save inner levels the look into the table. A copy above level 1 has, while there are hint blocks left, one
 //!   word per child: the frame in which the child's copy was last. A reader checks a hint against that frame's own
@@ -60,15 +62,25 @@
 //! turn. One insertion moves the hand past at most [`SWEEP_FRAMES`] frames, and then evicts the coldest frame that it
 //! has seen. So it ends, whatever the readers do.
 
+mod eviction;
 mod frame;
+mod hints;
+mod key;
+mod shape;
+mod storage;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use eviction::Writer;
 pub use frame::READ_TRIES;
-use frame::{Frame, Key, Line, Look, Shape, ShortKey, Wanted};
+use frame::{Frame, Line, Look};
+use key::{Key, ShortKey, Wanted};
+use shape::Shape;
 use spin::Mutex;
+use storage::Plan;
 
 /// Longest key of an index, in bytes.
 pub const KEY_BYTES_MAX: usize = 64;
@@ -82,12 +94,6 @@ pub const LEVEL_MAX: u8 = 31;
 /// Frames at which one insertion looks for a victim. This is enough to find a cold one if a few per cent are cold,
 /// and few enough that the writers' lock is held for microseconds if none is.
 pub const SWEEP_FRAMES: u32 = 64;
-
-/// A frame's number plus one fits into a word.
-const FRAMES_MAX: usize = u32::MAX as usize - 1;
-
-/// Most frames that a reader visits in one chain of the table. Chains have half a frame on average.
-const CHAIN_FRAMES: usize = 16;
 
 /// What the cache needs to know of an inner node to copy it.
 ///
@@ -153,87 +159,6 @@ pub struct Usage {
     pub frames_used: u64,
     /// Copies that others displaced since the start or the last [`IndexCache::clear`].
     pub evictions: u64,
-}
-
-/// How storage of a given size is divided.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    frames: usize,
-    blocks: usize,
-    buckets: usize,
-}
-
-impl Plan {
-    const NONE: Self = Self { frames: 0, blocks: 0, buckets: 0 };
-
-    const BUCKETS_PER_FRAME: usize = 2;
-
-    /// Most words that alignment can cost.
-    const ALIGN_WORDS: usize = frame::LINE_WORDS - 1;
-
-    /// Frames per hint block. There is one copy above level 1 for as many copies as a node has children, and nodes
-    /// are at least about half full. Twice that number leaves room for a cache that has more of the upper levels than
-    /// of level 1.
-    const fn frames_per_block(shape: &Shape) -> usize {
-        let quarter = shape.children_max / 4;
-        if quarter == 0 { 1 } else { quarter }
-    }
-
-    /// A link of the free list, then one hint per child. The link is a word of its own, since readers store hints at
-    /// any time.
-    const fn block_words(shape: &Shape) -> usize {
-        1 + shape.children_max
-    }
-
-    const fn words(self, shape: &Shape) -> usize {
-        Self::ALIGN_WORDS + self.frames * shape.frame_words() + self.blocks * Self::block_words(shape) + self.buckets
-    }
-
-    const fn with(frames: usize, shape: &Shape) -> Self {
-        Self {
-            frames,
-            blocks: frames.div_ceil(Self::frames_per_block(shape)),
-            buckets: frames * Self::BUCKETS_PER_FRAME,
-        }
-    }
-
-    /// As many frames as fit into `words` words.
-    const fn of(words: usize, shape: &Shape) -> Self {
-        if !shape.is_usable() || words < Self::ALIGN_WORDS {
-            return Self::NONE;
-        }
-        // An upper bound without the hints, which then goes down by what the hints need.
-        let each = shape.frame_words() + Self::BUCKETS_PER_FRAME;
-        let per_block = Self::frames_per_block(shape);
-        let block = Self::block_words(shape);
-        let run = each * per_block + block;
-        let room = words - Self::ALIGN_WORDS;
-        let full = room / run;
-        let rest = room % run;
-        let extra = if rest > block { (rest - block) / each } else { 0 };
-        let mut frames = full * per_block + extra;
-        if frames > FRAMES_MAX {
-            frames = FRAMES_MAX;
-        }
-        if frames == 0 { Self::NONE } else { Self::with(frames, shape) }
-    }
-}
-
-/// What writers change, under their lock.
-#[derive(Debug, Default)]
-struct Writer {
-    /// The frame at which the clock looks next.
-    hand: u32,
-    /// Frames from this one on were never used.
-    fresh: u32,
-    /// First free frame, as its number plus one; free frames link like chains. 0 is none.
-    free: u32,
-    /// Hint blocks from this one on were never used.
-    fresh_block: u32,
-    /// First free block, in the same way. The first word of a free block is its link.
-    free_block: u32,
-    used: u32,
-    evictions: u64,
 }
 
 /// Copies of inner nodes, shared by the lanes of a compute node. See the [module](self).
@@ -418,7 +343,7 @@ impl<'s> IndexCache<'s> {
         for head in self.table {
             head.store(0, Relaxed);
         }
-        for at in 0..writer.fresh {
+        for at in 0..writer.first_unused {
             if let Some(frame) = self.frame(at) {
                 let odd = frame.begin();
                 frame.empty();
@@ -460,152 +385,5 @@ impl<'s> IndexCache<'s> {
         let start = (at as usize).wrapping_mul(lines);
         let lines = self.frames.get(start..)?.get(..lines)?;
         Frame::new(&self.shape, lines)
-    }
-
-    #[inline]
-    fn hint(&self, block: u32, slot: usize) -> Option<&AtomicU32> {
-        if slot >= self.shape.children_max {
-            return None;
-        }
-        self.hints.get(self.block_start(block)?.wrapping_add(1 + slot))
-    }
-
-    /// Where a block begins, with its link.
-    #[inline]
-    fn block_start(&self, block: u32) -> Option<usize> {
-        (block as usize).checked_sub(1).map(|block| block.wrapping_mul(Plan::block_words(&self.shape)))
-    }
-
-    fn block_link(&self, block: u32) -> Option<&AtomicU32> {
-        self.hints.get(self.block_start(block)?)
-    }
-
-    /// The chain head of a place, in whatever generation.
-    #[inline]
-    fn head(&self, address: Address) -> Option<&AtomicU32> {
-        // Places differ in few, regular bits. So multiply, and take the top bits, which depend on every bit.
-        let mixed = (address.place() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        self.table.get(((mixed * self.table.len() as u64) >> 32) as usize)
-    }
-
-    /// Where the copy of `address` seems to be. The chain may change during the walk: the caller checks what it
-    /// finds, and a copy that is overlooked is a miss.
-    #[inline]
-    fn find(&self, address: Address) -> Option<u32> {
-        if address.is_null() {
-            return None;
-        }
-        let mut next = self.head(address)?.load(Relaxed);
-        for _ in 0..CHAIN_FRAMES {
-            let at = next.checked_sub(1)?;
-            let frame = self.frame(at)?;
-            if frame.address() == address {
-                return Some(at);
-            }
-            next = frame.link();
-        }
-        None
-    }
-
-    /// Where the copy of that place is. Only for the holder of the lock.
-    fn find_place(&self, address: Address) -> Option<u32> {
-        let mut next = self.head(address)?.load(Relaxed);
-        for _ in 0..self.plan.frames {
-            let at = next.checked_sub(1)?;
-            let frame = self.frame(at)?;
-            if frame.address().place() == address.place() {
-                return Some(at);
-            }
-            next = frame.link();
-        }
-        None
-    }
-
-    fn link(&self, address: Address, at: u32, frame: &Frame<'_>) {
-        if let Some(head) = self.head(address) {
-            frame.set_link(head.load(Relaxed));
-            head.store(at + 1, Relaxed);
-        }
-    }
-
-    fn unlink(&self, at: u32, frame: &Frame<'_>) {
-        let Some(head) = self.head(frame.address()) else { return };
-        let mut next = head.load(Relaxed);
-        if next == at + 1 {
-            head.store(frame.link(), Relaxed);
-            return;
-        }
-        for _ in 0..self.plan.frames {
-            let Some(before) = next.checked_sub(1).and_then(|before| self.frame(before)) else { return };
-            next = before.link();
-            if next == at + 1 {
-                before.set_link(frame.link());
-                return;
-            }
-        }
-    }
-
-    /// A frame without a copy.
-    fn take(&self, writer: &mut Writer) -> Option<u32> {
-        if let Some(at) = writer.free.checked_sub(1) {
-            writer.free = self.frame(at)?.link();
-            return Some(at);
-        }
-        if (writer.fresh as usize) < self.plan.frames {
-            writer.fresh += 1;
-            return Some(writer.fresh - 1);
-        }
-        let victim = self.sweep(writer)?;
-        self.drop_copy(writer, victim);
-        writer.evictions += 1;
-        Some(victim)
-    }
-
-    /// Moves the hand to a victim. All frames have copies.
-    fn sweep(&self, writer: &mut Writer) -> Option<u32> {
-        let frames = self.plan.frames as u32;
-        let mut coldest = None;
-        let mut heat_min = u32::MAX;
-        for _ in 0..SWEEP_FRAMES.min(frames.saturating_mul(u32::from(LEVEL_MAX))) {
-            let at = writer.hand;
-            writer.hand = if at + 1 < frames { at + 1 } else { 0 };
-            let heat = self.frame(at)?.cool();
-            if heat < heat_min {
-                (coldest, heat_min) = (Some(at), heat);
-            }
-            if heat == 0 {
-                break;
-            }
-        }
-        coldest
-    }
-
-    /// Empties a frame and takes it out of its chain.
-    fn drop_copy(&self, writer: &mut Writer, at: u32) {
-        let Some(frame) = self.frame(at) else { return };
-        let odd = frame.begin();
-        self.unlink(at, &frame);
-        let block = frame.block();
-        frame.empty();
-        frame.end(odd);
-        writer.used -= 1;
-        if let Some(link) = self.block_link(block) {
-            link.store(writer.free_block, Relaxed);
-            writer.free_block = block;
-        }
-    }
-
-    /// The number of a hint block plus one; 0 if none is left.
-    fn take_block(&self, writer: &mut Writer) -> u32 {
-        let block = writer.free_block;
-        if let Some(link) = self.block_link(block) {
-            writer.free_block = link.load(Relaxed);
-            return block;
-        }
-        if (writer.fresh_block as usize) < self.plan.blocks {
-            writer.fresh_block += 1;
-            return writer.fresh_block;
-        }
-        0
     }
 }

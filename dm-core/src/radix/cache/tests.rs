@@ -49,7 +49,7 @@ fn lookups_follow_copies_and_patches() {
 }
 
 #[test]
-fn copies_older_than_who_asks_count_as_not_there() {
+fn copies_older_than_the_operation_count_as_not_there() {
     let words = storage(1 << 16);
     let cache = NodeCache::new(&words);
     let key = *b"abcdefgh";
