@@ -26,6 +26,7 @@ use crate::btree::scan::Scan;
 use crate::btree::unlink::Unlink;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::operation::span::Span;
 use crate::operation::{OpError, Operation, Outcome};
 use crate::radix::cursor::DescentCursor;
 use crate::radix::slot::{Child, Node, Place, Slot};
@@ -132,7 +133,7 @@ impl Router for ArtRouter<'_> {
         Err(corrupt(self.tree.root, "a path that is too long").into())
     }
 
-    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image_at: usize) {
+    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image: Span) {
         // No leaf is ever retired, so none sends readers back.
         if let FenceCheck::Right(sibling) = found {
             (cursor.from, cursor.leaf) = (cursor.leaf, sibling);
@@ -174,8 +175,8 @@ async fn leaf_level<'s, I: Leaves<'s, Router = ArtRouter<'s>>>(
     operation: &Operation,
 ) -> Result<Outcome, Interrupt> {
     index.plant(lane).await?;
-    let (plan, at) = (index.plan(), index.tree().scratch.node(0));
-    let visit = index.visit(lane, &plan.key, at, |image, _, _| index.whole(image), &plan.output).await?;
+    let plan = index.plan();
+    let visit = index.visit(lane, &plan.key, |image, _, _| index.whole(image), &plan.output).await?;
     index.help(lane, visit.and_then(|visit| visit.help)).await;
     index.scan(lane, operation).await
 }
