@@ -88,7 +88,7 @@ impl ArtRouter<'_> {
     /// The greatest slot that is not above the key's byte, in node image 0.
     fn floor(&self, scratch: &[u8], above: &DescentCursor, key: &Range<usize>) -> Option<DescentCursor> {
         let Ok(Child::Node(kind, _)) = above.word.child() else { return None };
-        let node = Node::new(scratch.get(self.tree.scratch.node(0)..)?, kind, self.tree.index).ok()?;
+        let node = Node::new(self.tree.scratch.node(0).of(scratch), kind, self.tree.index).ok()?;
         let position = node.header.position;
         let byte = *scratch.get(key.clone())?.get(usize::from(position))?;
         let below = node.slots().enumerate().filter(|(_, slot)| !slot.is_empty() && slot.partial() <= byte);
@@ -121,7 +121,7 @@ impl Router for ArtRouter<'_> {
             match slot.word.child() {
                 Ok(Child::Empty) => return Ok(None),
                 Ok(Child::Node(kind, node)) if self.tree.is_inside(node, kind.bytes()) => {
-                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0));
+                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0).at);
                     let read = Request::read(Label::Inner, node.node(), node.offset(), bytes, at).untimed();
                     lane.port().call(read).await?;
                     let next = lane.port().with(|scratch| self.floor(scratch, &slot, key));
