@@ -4,12 +4,15 @@
 //! names. The caller writes the arguments with [`crate::port::Port::with`] before it starts the future, and reads the
 //! results there after the future is done.
 
-use crate::error::VerbError;
+pub mod span;
+
+use crate::error::{DecodeError, VerbError};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::rpc::Reply;
 use crate::verbs::NodeId;
 use core::ops::Range;
+use span::Span;
 use thiserror::Error;
 
 /// Kind of an operation.
@@ -204,6 +207,17 @@ impl ScratchPlan {
         }
     }
 
+    /// Borrows arguments and results, and an image, which lies behind them.
+    #[inline]
+    pub(crate) fn arguments_and<'a>(
+        &'a self,
+        image: Span,
+        scratch: &'a mut [u8],
+    ) -> Result<(Arguments<'a>, &'a mut [u8]), DecodeError> {
+        let split = image.split(scratch).ok_or(DecodeError::Corrupt("scratch shorter than planned"))?;
+        Ok((Arguments { plan: self, scratch: split.0 }, split.1))
+    }
+
     /// Whether each key and value has its own length.
     pub const fn has_lengths(&self) -> bool {
         self.lengths.start < self.lengths.end
@@ -294,6 +308,55 @@ impl ScratchPlan {
     pub fn part<'a>(&self, scratch: &'a [u8], part: Part) -> &'a [u8] {
         let start = self.range(part).start;
         scratch.get(start..start + self.length(scratch, part)).unwrap_or_default()
+    }
+}
+
+/// Arguments and results of an operation whose keys and values have one length, borrowed from the scratch:
+/// [`ScratchPlan::arguments_and`].
+pub(crate) struct Arguments<'a> {
+    plan: &'a ScratchPlan,
+    scratch: &'a mut [u8],
+}
+
+impl Arguments<'_> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.get(&self.plan.key)
+    }
+
+    /// The value to write.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.get(&self.plan.value)
+    }
+
+    /// The value to write, to be changed.
+    #[inline]
+    pub fn value_mut(&mut self) -> &mut [u8] {
+        self.get_mut(&self.plan.value)
+    }
+
+    /// The value that the record is expected to have.
+    #[inline]
+    pub fn expected(&self) -> &[u8] {
+        self.get(&self.plan.expected)
+    }
+
+    /// Where the value that was found goes.
+    #[inline]
+    pub fn output(&mut self) -> &mut [u8] {
+        self.get_mut(&self.plan.output)
+    }
+
+    #[inline]
+    fn get(&self, range: &Range<usize>) -> &[u8] {
+        self.scratch.get(range.start..range.end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn get_mut(&mut self, range: &Range<usize>) -> &mut [u8] {
+        self.scratch.get_mut(range.start..range.end).unwrap_or_default()
     }
 }
 

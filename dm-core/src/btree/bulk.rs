@@ -5,11 +5,12 @@
 //! root word is set.
 
 use super::inner::InnerMut;
-use super::leaves::{Leaves, key_of, slice_mut};
+use super::leaves::{Leaves, key_of};
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{stripes, word_at};
+use crate::operation::span::Span;
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -61,16 +62,11 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         }
         let put = |used: usize| {
             port.with(|scratch| {
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, &self.plan().key, &mut room);
-                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree().scratch.nodes) else {
-                    return false;
-                };
-                let value = front.get(self.plan().value.clone()).unwrap_or_default();
-                let at = self.tree().scratch.node(0) - self.tree().scratch.nodes;
-                let room = self.append(slice_mut(nodes, at, self.tree().leaf_bytes), used, key, value);
-                if room && let Some(place) = front.get_mut(last.clone()) {
-                    place.copy_from_slice(key);
+                let image = self.tree().leaf_image(0);
+                let Ok((arguments, image)) = self.plan().arguments_and(image, scratch) else { return false };
+                let room = self.append(image, used, arguments.key(), arguments.value());
+                if room && last.end <= scratch.len() {
+                    scratch.copy_within(self.plan().key.clone(), last.start);
                 }
                 room
             })
@@ -118,10 +114,14 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
 
+    /// The image of the node that is open on `level`.
+    fn open_image(&self, level: usize) -> Span {
+        self.tree().image_of_level(level as u8, level)
+    }
+
     /// Starts the image of `level`, without a high fence yet.
     fn open(&self, scratch: &mut [u8], level: usize, fresh: UnlinkedNode, low: &[u8]) {
-        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
-        let image = slice_mut(scratch, self.tree().scratch.node(level), bytes);
+        let image = self.open_image(level).of_mut(scratch);
         let header = Header {
             generation: fresh.address.generation(),
             level: level as u8,
@@ -139,15 +139,14 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
 
     async fn write_open(&self, lane: &Lane<'_>, load: &BulkLoad, level: usize) -> Result<(), OpError> {
         let address = load.open.get(level).map_or(Address::NULL, |open| open.fresh.address);
-        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
-        let at = self.tree().scratch.node(level);
+        let image = self.open_image(level);
         let port = lane.port();
         if level == 0 {
-            port.with(|scratch| self.seal(slice_mut(scratch, at, bytes)));
+            port.with(|scratch| self.seal(image.of_mut(scratch)));
         }
-        port.push(Request::write(Label::Bulk, address.node(), address.offset(), bytes, at));
+        port.push(image.write_to(Label::Bulk, address));
         if level == 0 {
-            self.push_companions(lane, address, at);
+            self.push_companions(lane, address, image);
         }
         port.submit().await?;
         Ok(())
@@ -158,16 +157,14 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         let port = lane.port();
         for level in 0..LEVELS_AT_ONCE {
             let class = if level == 0 { NodeClass::Leaf } else { NodeClass::Inner };
-            let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
             let closed = load.open[level].fresh.address;
             let fresh = self.allocate(lane, class).await?;
-            let at = self.tree().scratch.node(level);
             // The leftmost child of the new node on this level: the node just opened below.
             let below = level.checked_sub(1).map(|below| load.open[below].fresh.address);
             port.with(|scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, &self.plan().key, &mut room);
-                let image = slice_mut(scratch, at, bytes);
+                let image = self.open_image(level).of_mut(scratch);
                 node::set_right(image, Some(key), fresh.address);
                 if let Some(below) = below {
                     InnerMut::new(&self.tree().inner, image).set_next(below);
@@ -179,7 +176,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                 let key = key_of(scratch, &self.plan().key, &mut room);
                 self.open(scratch, level, fresh, key);
                 if let Some(below) = below {
-                    let image = slice_mut(scratch, at, bytes);
+                    let image = self.open_image(level).of_mut(scratch);
                     InnerMut::new(&self.tree().inner, image).set_child(0, below);
                 }
             });
@@ -192,7 +189,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                 open = Open { fresh: self.allocate(lane, NodeClass::Inner).await?, used: 0 };
                 port.with(|scratch| {
                     self.open(scratch, above, open.fresh, &[0; KEY_BYTES_MAX][..self.plan().key_bytes]);
-                    let image = slice_mut(scratch, self.tree().scratch.node(above), self.tree().inner.bytes);
+                    let image = self.open_image(above).of_mut(scratch);
                     InnerMut::new(&self.tree().inner, image).set_child(0, closed);
                 });
                 load.levels += 1;
@@ -203,7 +200,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                 port.with(|scratch| {
                     let mut room = [0; KEY_BYTES_MAX];
                     let key = key_of(scratch, &self.plan().key, &mut room);
-                    let image = slice_mut(scratch, self.tree().scratch.node(above), self.tree().inner.bytes);
+                    let image = self.open_image(above).of_mut(scratch);
                     InnerMut::new(&self.tree().inner, image).append(key, fresh.address);
                 });
                 return Ok(());

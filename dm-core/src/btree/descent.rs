@@ -10,10 +10,11 @@ use super::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
-use crate::layout::{LINE_BYTES, stripes, word_at};
+use crate::layout::stripes;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::operation::span::Span;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use core::ops::Range;
@@ -111,18 +112,18 @@ impl Tree<'_> {
 
     /// Root and level, by two READs: the root word, and the first line of the node, which is of one instant.
     pub async fn read_root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
-        let at = self.scratch.small;
+        let line = self.scratch.line();
         let port = lane.port();
         let mut attempts = 0;
         loop {
             let (node, offset) = self.root_word;
-            port.call(Request::read(Label::Root, node, offset, 8, at)).await?;
-            let address = Address::from_bits(port.with(|scratch| word_at(scratch, at)));
+            port.call(Request::read(Label::Root, node, offset, 8, line.at)).await?;
+            let address = Address::from_bits(port.with(|scratch| line.word(scratch)));
             if address.is_null() {
                 return Ok(None);
             }
-            port.call(Request::read(Label::Header, address.node(), address.offset(), LINE_BYTES, at)).await?;
-            let header = port.with(|scratch| Header::read(scratch.get(at..at + LINE_BYTES).unwrap_or_default()));
+            port.call(line.read_from(Label::Header, address)).await?;
+            let header = port.with(|scratch| Header::read(line.of(scratch)));
             if header.index == self.index && header.generation == address.generation() && header.level < LEVELS_MAX {
                 self.root.set(address, header.level);
                 return Ok(Some((address, header.level)));
@@ -180,16 +181,11 @@ impl Tree<'_> {
             }
             let mut moves = 0;
             while at_level > level {
-                let target = Target {
-                    address: cursor.address,
-                    bytes: self.inner.bytes,
-                    at: self.scratch.node(0),
-                    label: Label::Inner,
-                };
+                let target = Target { address: cursor.address, image: self.inner_image(0), label: Label::Inner };
                 let wanted = Wanted { address: cursor.address, index: self.index, level: at_level };
                 let step = self
                     .read(lane, target, |scratch| {
-                        let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
+                        let image = target.image.of(scratch);
                         let key = scratch.get(key.clone()).unwrap_or_default();
                         let fence_check = node::judge(image, &wanted, key)?;
                         let inner = Inner::new(&self.inner, image)
@@ -200,7 +196,7 @@ impl Tree<'_> {
                     .await?;
                 match step {
                     Some((FenceCheck::Here, (child, next))) => {
-                        self.cache_image(lane, cursor.address, target.at);
+                        self.cache_image(lane, cursor.address, target.image);
                         if child.is_null() {
                             return Err(Self::corrupt(cursor.address, "an inner node with a null child").into());
                         }
@@ -227,7 +223,7 @@ impl Tree<'_> {
                         if cursor.fresh && (level == 0 || planted(Mutant::HELP_OVERWRITTEN)) {
                             help = Some((at_level, sibling));
                             cursor.help = help;
-                            port.with(|scratch| self.note_help(scratch, target.at));
+                            port.with(|scratch| self.note_help(scratch, target.image));
                         } else if !cursor.fresh {
                             self.cache.invalidate(cursor.parent);
                         }
@@ -247,12 +243,12 @@ impl Tree<'_> {
         }
     }
 
-    /// Keeps the high fence of the image at `at` as separator of a half-split.
-    pub(crate) fn note_help(&self, scratch: &mut [u8], at: usize) {
+    /// Keeps the high fence of a node's image as separator of a half-split.
+    pub(crate) fn note_help(&self, scratch: &mut [u8], image: Span) {
         let help = self.scratch.help.clone();
         let mut fence = [0; node::KEY_BYTES_MAX];
         let Some(fence) = fence.get_mut(..help.len()) else { return };
-        stripes::read(scratch.get(at..).unwrap_or_default(), node::high_at(help.len()), fence);
+        stripes::read(image.of(scratch), node::high_at(help.len()), fence);
         if let Some(place) = scratch.get_mut(help) {
             place.copy_from_slice(fence);
         }

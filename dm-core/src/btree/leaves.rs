@@ -5,7 +5,7 @@
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
 use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
-use super::read::{Seen, TORN_MAX, Target};
+use super::read::{Target, Unsure, read_unlocked};
 use super::router::{Cursor, Router};
 use super::{MOVES_MAX, Tree};
 use crate::btree::load::BulkLoad;
@@ -17,12 +17,13 @@ use crate::layout::stripes;
 use crate::locks::kind::LockKind;
 use crate::marks::Mark;
 use crate::memory::orphans::CollectedOrphans;
-use crate::operation::{OpError, Operation, ScratchPlan};
+use crate::operation::span::Span;
+use crate::operation::{Arguments, OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::NodeClass;
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::{Label, NodeId};
 use core::future::Future;
 use core::ops::Range;
 use spin::Mutex;
@@ -89,9 +90,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// Updates what an image repeats of its header, before it is written for the first time.
     fn seal(&self, _image: &mut [u8]) {}
 
-    /// Pushes what a leaf needs besides its image, which is at scratch offset `at`, when it is written for the first
-    /// time.
-    fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _at: usize) {}
+    /// Pushes what a leaf needs besides its image when it is written for the first time.
+    fn push_companions(&self, _lane: &Lane<'_>, _address: Address, _image: Span) {}
 
     /// READs a leaf under its lock until `look` accepts it, because READs without the lock did not decide. `None`: it
     /// is not what the pointer promised.
@@ -145,9 +145,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         }
     }
 
-    /// The leaf at `address`, its image to go to `at`.
-    fn leaf_target(&self, address: Address, at: usize) -> Target {
-        Target { address, bytes: self.tree().leaf_bytes, at, label: Label::Leaf }
+    /// The leaf at `address`, to be READ into node image `i`.
+    fn leaf_target(&self, address: Address, i: usize) -> Target {
+        Target { address, image: self.tree().leaf_image(i), label: Label::Leaf }
     }
 
     /// What a pointer to a leaf promises.
@@ -156,16 +156,13 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     }
 
     /// Closes the batch that the lane leads. The leaf is locked and what was READ of it is whole: what is decided now
-    /// is true until the WRITE, which takes the value that joined last. `front`: the scratch in front of the node
-    /// images.
+    /// is true until the WRITE, which takes the value that joined last.
     #[inline]
-    fn seal_write(&self, lane: &Lane<'_>, front: &mut [u8]) {
+    fn seal_write(&self, lane: &Lane<'_>, arguments: &mut Arguments<'_>) {
         self.tree().batches.seal(lane, |value| {
-            if let Some(place) = front.get_mut(self.plan().value.clone()) {
-                // Both as long as values are.
-                for (to, from) in place.iter_mut().zip(value) {
-                    *to = *from;
-                }
+            // Both as long as values are.
+            for (to, from) in arguments.value_mut().iter_mut().zip(value) {
+                *to = *from;
             }
         });
     }
@@ -179,10 +176,10 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, self.router().home()) else {
             return Err(Interrupt::NoMemory);
         };
-        let at = self.tree().scratch.node(1);
+        let target = self.tree().leaf_image(1);
         let port = lane.port();
         port.with(|scratch| {
-            let image = slice_mut(scratch, at, self.tree().leaf_bytes);
+            let image = target.of_mut(scratch);
             let header = Header {
                 generation: fresh.address.generation(),
                 level: 0,
@@ -197,7 +194,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
             self.seal(image);
         });
         let address = fresh.address;
-        port.call(Request::write(Label::Root, address.node(), address.offset(), self.tree().leaf_bytes, at)).await?;
+        port.call(target.write_to(Label::Root, address)).await?;
         let is_first = self.router().plant(lane, address).await?;
         lane.is_through(fresh);
         if !is_first {
@@ -226,13 +223,12 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         lane.end_change(self.router().link(lane, level, right).await);
     }
 
-    /// Descends to the leaf that covers the key, READs it into the image at `at` and looks at it: `look` gets the
-    /// image, the key, and the scratch range `out` to write to. `None`: the tree has no root.
+    /// Descends to the leaf that covers the key, READs it into node image 0 and looks at it: `look` gets the image, the
+    /// key, and the scratch range `out` to write to. `None`: the tree has no root.
     async fn visit<R>(
         &self,
         lane: &Lane<'_>,
         key_range: &Range<usize>,
-        at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
     ) -> Result<Option<Visit<R>>, Interrupt> {
@@ -247,7 +243,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                     None => return Ok(None),
                 },
             };
-            if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, &mut look, out).await? {
+            if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, &mut look, out).await? {
                 return Ok(Some(visit));
             }
             lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
@@ -263,43 +259,35 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         lane: &Lane<'_>,
         cursor: &mut <Self::Router as Router>::Cursor,
         key_range: &Range<usize>,
-        at: usize,
         mut look: impl FnMut(&[u8], &[u8], &mut [u8]) -> Result<R, DecodeError>,
         out: &Range<usize>,
     ) -> Result<Option<Visit<R>>, Interrupt> {
-        let nodes_at = self.tree().scratch.nodes;
         for _ in 0..MOVES_MAX {
             let address = cursor.leaf();
             // A member that joins from here on must not be told what this READ samples.
             self.tree().batches.seal(lane, |_| ());
             let wanted = self.leaf_wanted(address);
-            let target = self.leaf_target(address, at);
+            let target = self.leaf_target(address, 0);
             let mut look = |scratch: &mut [u8]| {
                 // Arguments and results lie in front of the node images.
-                let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else {
+                let Some((front, image)) = target.image.split(scratch) else {
                     return Err(DecodeError::Corrupt("scratch shorter than planned"));
                 };
-                let image = slice(nodes, at - nodes_at, target.bytes);
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(front, key_range, &mut room);
-                judge_leaf(image, &wanted, key, |image| look(image, key, slice_mut(front, out.start, out.len())))
+                judge_leaf(image, &wanted, key, |image| {
+                    look(image, key, front.get_mut(out.clone()).unwrap_or_default())
+                })
             };
-            // As `Tree::read`, without a future around the common case.
-            let mut attempts = 0;
-            let seen = loop {
-                let completion = lane.port().call(target.request()).await?;
-                attempts += 1;
-                match self.tree().look_unlocked(lane, target, completion, &mut look)? {
-                    Seen::Found(found) => break found,
-                    Seen::Torn if attempts < TORN_MAX => {}
-                    Seen::Torn | Seen::Unsure => break self.read_leaf_locked(lane, target, &mut look).await?,
-                }
+            let seen = match read_unlocked!(self.tree(), lane, target, &mut look) {
+                Ok(seen) => seen,
+                Err(Unsure) => self.read_leaf_locked(lane, target, &mut look).await?,
             };
             match seen {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: cursor.help() })),
                 Some(Err(fence_check)) => {
                     let from = cursor.from();
-                    self.router().learn(lane, cursor, fence_check, at);
+                    self.router().learn(lane, cursor, fence_check, target.image);
                     if cursor.is_sent_back_too_often() {
                         self.mend_forwarding(lane, from, address).await?;
                     }
@@ -312,18 +300,6 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         }
         Ok(None)
     }
-}
-
-/// An image in the scratch, read-only; empty if the scratch is too short.
-#[inline]
-pub(crate) fn slice(scratch: &[u8], at: usize, bytes: usize) -> &[u8] {
-    scratch.get(at..at + bytes).unwrap_or_default()
-}
-
-/// An image in the scratch; empty if the scratch is too short.
-#[inline]
-pub(crate) fn slice_mut(scratch: &mut [u8], at: usize, bytes: usize) -> &mut [u8] {
-    scratch.get_mut(at..at + bytes).unwrap_or_default()
 }
 
 /// Copies the key at `range` to the stack, so that the scratch can be borrowed for something else.

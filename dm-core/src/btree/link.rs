@@ -16,6 +16,7 @@ use crate::layout::{LINE_BYTES, stripes};
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
@@ -65,40 +66,38 @@ impl Tree<'_> {
     }
 
     async fn link_at(&self, lane: &Lane<'_>, level: u8, right: Address, parent: Address) -> Result<Linked, Interrupt> {
-        let port = lane.port();
-        let at = self.scratch.node(1);
-        let small = self.scratch.small;
+        let image = self.inner_image(1);
         let mut parent = parent;
         let mut moves = 0;
         loop {
-            let target = Target { address: parent, bytes: self.inner.bytes, at, label: Label::Parent };
+            let target = Target { address: parent, image, label: Label::Parent };
             let wanted = Wanted { address: parent, index: self.index, level: level + 1 };
+            // Lock.
             let (held, _) = self.acquire(lane, parent, None).await?;
+            // READ the parent + the sibling's first line; insert the separator into the image, if it has to go there.
             if level == 0 {
-                port.push(Request::read(Label::Header, right.node(), right.offset(), LINE_BYTES, small));
+                lane.port().push(self.scratch.line().read_from(Label::Header, right));
             }
             let look = |scratch: &mut [u8]| self.look_at_parent(scratch, target, &wanted, level, right);
-            let found = self.read_locked(lane, target, false, look).await;
-            match found {
-                Ok(Some(Parent::Inserted)) => {
-                    self.push_in_place(lane, held.lock, Label::Parent, parent, 0..self.inner.bytes, at)?;
-                    self.release_with(lane, held).await?;
-                    self.cache_image(lane, parent, at);
-                    return Ok(Linked::Done);
+            let found = Self::read_locked(lane, target, false, look).await;
+            // WRITE the parent + unlock.
+            if let Ok(Some(Parent::Inserted)) = found {
+                self.push_in_place(lane, held.lock, Label::Parent, parent, 0..image.bytes, image)?;
+                self.release_with(lane, held).await?;
+                self.cache_image(lane, parent, image);
+                return Ok(Linked::Done);
+            }
+            if let Ok(Some(Parent::Full)) = found {
+                if level > 0 {
+                    lane.mark(Mark::UPPER_SPLIT);
                 }
-                Ok(Some(Parent::Full)) => {
-                    if level > 0 {
-                        lane.mark(Mark::UPPER_SPLIT);
-                    }
-                    let sibling = self.split_inner(lane, held, parent, right).await?;
-                    return Ok(Linked::Split(sibling));
-                }
-                Ok(Some(Parent::Settled)) => {
-                    self.release(lane, held).await?;
-                    return Ok(Linked::Done);
-                }
-                Ok(Some(Parent::Right(sibling))) => {
-                    self.release(lane, held).await?;
+                let sibling = self.split_inner(lane, held, parent, right).await?;
+                return Ok(Linked::Split(sibling));
+            }
+            // Nothing to write: unlock.
+            self.release(lane, held).await?;
+            match found? {
+                Some(Parent::Right(sibling)) => {
                     lane.mark(Mark::MOVE_RIGHT);
                     moves += 1;
                     if moves > MOVES_MAX {
@@ -106,14 +105,8 @@ impl Tree<'_> {
                     }
                     parent = sibling;
                 }
-                Ok(None) => {
-                    self.release(lane, held).await?;
-                    return Ok(Linked::Lost);
-                }
-                Err(error) => {
-                    self.release(lane, held).await?;
-                    return Err(error.into());
-                }
+                Some(Parent::Settled | Parent::Inserted | Parent::Full) => return Ok(Linked::Done),
+                None => return Ok(Linked::Lost),
             }
         }
     }
@@ -131,7 +124,7 @@ impl Tree<'_> {
         let separator = separator.get_mut(..self.inner.key_bytes).unwrap_or_default();
         separator.copy_from_slice(scratch.get(self.scratch.separator.clone()).unwrap_or_default());
         if level == 0 {
-            let line = scratch.get(self.scratch.small..self.scratch.small + LINE_BYTES).unwrap_or_default();
+            let line = self.scratch.line().of(scratch);
             // The first line holds a low fence of up to 48 bytes; of a longer one it holds the beginning.
             let known = separator.len().min(stripes::LINE_PAYLOAD_BYTES - node::LOW_AT);
             let known = if planted(Mutant::PIVOT_NOT_MAXIMUM) { 0 } else { known };
@@ -139,7 +132,7 @@ impl Tree<'_> {
                 return Ok(Parent::Settled);
             }
         }
-        let image = scratch.get_mut(target.at..target.at + target.bytes).unwrap_or_default();
+        let image = target.image.of_mut(scratch);
         match node::judge(image, wanted, separator)? {
             FenceCheck::Right(sibling) => return Ok(Parent::Right(sibling)),
             FenceCheck::Forward(_) => return Err(DecodeError::Stale),
@@ -171,62 +164,60 @@ impl Tree<'_> {
         parent: Address,
         right: Address,
     ) -> Result<Address, Interrupt> {
-        let port = lane.port();
         let Some(fresh) = lane.take_to_link(NodeClass::Inner, parent.node()) else {
             self.release(lane, held).await?;
             return Err(Interrupt::NoMemory);
         };
         lane.mark(Mark::INNER_SPLIT);
-        let (left_at, right_at) = (self.scratch.node(1), self.scratch.node(2));
-        let bytes = self.inner.bytes;
-        port.with(|scratch| {
+        let image = self.inner_image(1);
+        lane.port().with(|scratch| {
             let mut old = [0; KEY_BYTES_MAX];
             let mut new = [0; KEY_BYTES_MAX];
             let key_bytes = self.inner.key_bytes;
             let (Some(old), Some(new)) = (old.get_mut(..key_bytes), new.get_mut(..key_bytes)) else { return };
             old.copy_from_slice(scratch.get(self.scratch.separator.clone()).unwrap_or_default());
-            let Some((head, tail)) = scratch.split_at_mut_checked(right_at) else { return };
-            let left_image = head.get_mut(left_at..left_at + bytes).unwrap_or_default();
-            let right_image = tail.get_mut(..bytes).unwrap_or_default();
-            InnerMut::new(&self.inner, left_image).split(right_image, fresh.address, (old, right), new);
-            raise_node_version(left_image);
-            stripes::set_node_version(right_image, fresh.version.wrapping_add(1));
+            let Some((front, right_half)) = self.scratch.next_image(image).split(scratch) else { return };
+            let left_half = image.of_mut(front);
+            InnerMut::new(&self.inner, left_half).split(right_half, fresh.address, (old, right), new);
+            raise_node_version(left_half);
+            stripes::set_node_version(right_half, fresh.version.wrapping_add(1));
             if let Some(place) = scratch.get_mut(self.scratch.separator.clone()) {
                 place.copy_from_slice(new);
             }
         });
-        self.write_split(lane, held, (parent, left_at), (fresh.address, right_at), bytes).await?;
+        self.write_split(lane, held, (parent, fresh.address), image).await?;
         lane.is_through(fresh);
-        self.cache_image(lane, parent, left_at);
-        self.cache_image(lane, fresh.address, right_at);
+        self.cache_image(lane, parent, image);
+        self.cache_image(lane, fresh.address, self.scratch.next_image(image));
         Ok(fresh.address)
     }
 
     /// Writes a new sibling, then the node that links to it, and releases: in one chain if both are on one memory node
-    /// (Sherman section 4.2), otherwise the sibling first. The WRITE of the old node is the split.
+    /// (Sherman section 4.2), otherwise the sibling first. The WRITE of the old node is the split. The old node is in
+    /// `image`, and the new sibling in the node image behind it.
     pub(crate) async fn write_split(
         &self,
         lane: &Lane<'_>,
         held: Held,
-        (left, left_at): (Address, usize),
-        (right, right_at): (Address, usize),
-        bytes: usize,
+        (left, right): (Address, Address),
+        image: Span,
     ) -> Result<(), OpError> {
         let port = lane.port();
         self.check_lease(lane)?;
-        port.push(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at));
+        port.push(self.scratch.next_image(image).write_to(Label::Sibling, right));
         if right.node() != left.node() || !self.options.combine {
             port.submit().await?;
         }
+        let all = 0..image.bytes;
         if planted(Mutant::SPLIT_WITHOUT_IMAGE) {
-            port.push(Request::write(Label::Node, left.node(), left.offset(), bytes, left_at));
+            port.push(image.write_to(Label::Node, left));
         } else if planted(Mutant::SPLIT_SORTS) {
-            let rest = bytes - LINE_BYTES;
-            let (offset, at) = (left.offset() + LINE_BYTES as u64, left_at + LINE_BYTES);
-            port.push(Request::write(Label::Node, left.node(), offset, rest, at));
-            self.push_in_place(lane, held.lock, Label::Node, left, 0..LINE_BYTES, left_at)?;
+            let rest = image.part(&(LINE_BYTES..all.end));
+            let offset = left.offset() + LINE_BYTES as u64;
+            port.push(Request::write(Label::Node, left.node(), offset, rest.bytes, rest.at));
+            self.push_in_place(lane, held.lock, Label::Node, left, 0..LINE_BYTES, image)?;
         } else {
-            self.push_in_place(lane, held.lock, Label::Node, left, 0..bytes, left_at)?;
+            self.push_in_place(lane, held.lock, Label::Node, left, all, image)?;
         }
         self.release_with(lane, held).await
     }
@@ -242,7 +233,7 @@ impl Tree<'_> {
             return Ok(false);
         }
         let port = lane.port();
-        let at = self.scratch.node(1);
+        let new = self.inner_image(1);
         let mut attempts = 0;
         loop {
             lane.attempt(&mut attempts, "growing the root")?;
@@ -258,16 +249,14 @@ impl Tree<'_> {
                     OpError::harmless(Cause::Retries { attempts: 0, what: "growing past the most levels" }).into()
                 );
             }
-            let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
-            let old_at = self.scratch.node(2);
-            let target = Target { address: root, bytes, at: old_at, label: Label::Node };
+            let old = self.image_of_level(level, 2);
+            let target = Target { address: root, image: old, label: Label::Node };
             let wanted = Wanted { address: root, index: self.index, level: root_level };
             // Without the lock, which for a leaf is the index's own: what stays undecided is READ again.
             let sibling = self
                 .read_unlocked(lane, target, |scratch| {
-                    let image = scratch.get(old_at..old_at + bytes).unwrap_or_default();
                     // Any key to the right of everything: only the comparison with the high fence matters.
-                    match node::judge(image, &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
+                    match node::judge(old.of(scratch), &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
                         FenceCheck::Right(sibling) => Ok(Some(sibling)),
                         _ => Ok(None),
                     }
@@ -283,8 +272,8 @@ impl Tree<'_> {
             port.with(|scratch| {
                 let mut high = [0; KEY_BYTES_MAX];
                 let Some(high) = high.get_mut(..self.inner.key_bytes) else { return };
-                node::read_high(scratch.get(old_at..old_at + bytes).unwrap_or_default(), high);
-                let image = scratch.get_mut(at..at + self.inner.bytes).unwrap_or_default();
+                node::read_high(old.of(scratch), high);
+                let image = new.of_mut(scratch);
                 let header = Header {
                     generation: fresh.address.generation(),
                     level: root_level + 1,
@@ -300,7 +289,7 @@ impl Tree<'_> {
                 stripes::set_node_version(image, fresh.version.wrapping_add(1));
             });
             let address = fresh.address;
-            port.call(Request::write(Label::Root, address.node(), address.offset(), self.inner.bytes, at)).await?;
+            port.call(new.write_to(Label::Root, address)).await?;
             let (node, offset) = self.root_word;
             let cas = Request::cas(Label::Root, node, offset, root.to_bits(), address.to_bits());
             let grown = port.call(cas).await?.value == root.to_bits();
@@ -308,7 +297,7 @@ impl Tree<'_> {
             if grown {
                 lane.mark(Mark::ROOT_GROWTH);
                 self.root.set(address, root_level + 1);
-                self.cache_image(lane, address, at);
+                self.cache_image(lane, address, new);
                 return Ok(sibling == right);
             }
             lane.mark(Mark::ROOT_RACE_LOST);
@@ -320,11 +309,10 @@ impl Tree<'_> {
         }
     }
 
-    /// Copies the inner node's image at scratch offset `at` into the cache.
-    pub(super) fn cache_image(&self, lane: &Lane<'_>, address: Address, at: usize) {
+    /// Copies the image of the inner node at `address` into the cache.
+    pub(super) fn cache_image(&self, lane: &Lane<'_>, address: Address, image: Span) {
         lane.port().with(|scratch| {
-            let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
-            if let Some(inner) = Inner::new(&self.inner, image) {
+            if let Some(inner) = Inner::new(&self.inner, image.of(scratch)) {
                 self.cache.insert(address, &inner, self.epoch(lane));
             }
         });

@@ -11,6 +11,7 @@ use crate::membership::redo::Writes;
 use crate::membership::{Recovery, push_by_lines};
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::operation::span::Span;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{LockId, RowId, lock_of};
 use crate::verbs::{Label, NodeId, Request, Space};
@@ -70,8 +71,8 @@ impl LockKind for Tree<'_> {
 }
 
 impl Tree<'_> {
-    /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its image at
-    /// scratch offset `at`. If that WRITE may land in part, a redo record goes before it in its chain.
+    /// Pushes a WRITE to part of a node in use, whose lock is held: the bytes `within` the node, from its `image`. If
+    /// that WRITE may land in part, a redo record goes before it in its chain.
     ///
     /// The image's header overwrites the 64 bytes in front of those sent - of the node's image, or the gap before it -
     /// so the image in the scratch is good for nothing afterwards unless the whole node is written.
@@ -82,10 +83,10 @@ impl Tree<'_> {
         label: Label,
         address: Address,
         within: Range<usize>,
-        at: usize,
+        image: Span,
     ) -> Result<(), OpError> {
-        let (offset, bytes, local) = (address.offset() + within.start as u64, within.len(), at + within.start);
-        let node = address.node();
+        let (node, offset) = (address.node(), address.offset() + within.start as u64);
+        let Span { at: local, bytes } = image.part(&within);
         if let Some(recovery) = self.recovery
             && let Some(lock_record) = lane.holds(lock)
             && (lock_record.has_redo_record || recovery.may_tear(offset, bytes))
@@ -111,7 +112,7 @@ impl Tree<'_> {
     }
 
     /// As [`Tree::push_in_place`], of two ranges that have to land both or neither: one image has them both, put
-    /// together at scratch offset `spare`, behind a gap. A chain that ends between the two WRITEs is then like a WRITE
+    /// together in the node image `spare`. A chain that ends between the two WRITEs is then like a WRITE
     /// of which a part landed.
     pub(crate) fn push_both_in_place(
         &self,
@@ -120,20 +121,15 @@ impl Tree<'_> {
         label: Label,
         address: Address,
         [first, second]: [Range<usize>; 2],
-        (at, spare): (usize, usize),
+        (image, spare): (Span, Span),
     ) -> Result<(), OpError> {
-        let port = lane.port();
         let (node, base) = (address.node(), address.offset());
         if let Some(recovery) = self.recovery
             && let Some(lock_record) = lane.holds(lock)
         {
-            port.with(|scratch| {
-                let middle = spare + first.len();
-                for (range, to) in [(&first, spare), (&second, middle)] {
-                    if at + range.end <= scratch.len() && to + range.len() <= scratch.len() {
-                        scratch.copy_within(at + range.start..at + range.end, to);
-                    }
-                }
+            lane.port().with(|scratch| {
+                image.part(&first).copy_to(scratch, spare.at);
+                image.part(&second).copy_to(scratch, spare.at + first.len());
             });
             let writes = Writes {
                 more_offset: base + second.start as u64,
@@ -142,10 +138,11 @@ impl Tree<'_> {
             };
             let writes =
                 if planted(Mutant::SECOND_WITHOUT_IMAGE) { Writes::one(writes.offset, writes.bytes) } else { writes };
-            recovery.push_redo_record(lane, lock_record, node, writes, spare)?;
+            recovery.push_redo_record(lane, lock_record, node, writes, spare.at)?;
         }
         for range in [first, second] {
-            self.push_part(lane, label, (node, base + range.start as u64), range.len(), at + range.start);
+            let Span { at: local, bytes } = image.part(&range);
+            self.push_part(lane, label, (node, base + range.start as u64), bytes, local);
         }
         lane.wrote_in_place();
         Ok(())

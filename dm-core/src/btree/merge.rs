@@ -11,7 +11,7 @@
 //! merge that is under way.
 
 use super::Tree;
-use super::leaves::{Leaves, slice, slice_mut};
+use super::leaves::Leaves;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use super::router::{Cursor, Router};
 use super::unlink::{Pair, Unlink};
@@ -32,6 +32,11 @@ use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
+
+/// Node images of a merge. The parent's is [`Unlink`]'s.
+const LEFT: usize = 0;
+const PARENT: usize = 1;
+const RIGHT: usize = 2;
 
 /// Merges of any index of this family.
 pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
@@ -94,7 +99,6 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     ) -> Result<Option<UnlinkedNode>, OpError> {
         let (tree, locks) = (self.tree(), self.leaf_locks());
         let port = lane.port();
-        let (left_at, parent_at, right_at) = (tree.scratch.node(0), tree.scratch.node(1), tree.scratch.node(2));
         let pair = self.router().choose_neighbour(lane, parent, &self.plan().key, emptied).await?;
         let Some(pair) = pair else { return Ok(None) };
         let (Ok(left_lock), Ok(right_lock)) = (locks.lock_of(pair.left), locks.lock_of(pair.right)) else {
@@ -113,16 +117,16 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             // Two fit the list.
             let _ = leaves.push(leaf);
         }
-        port.push(self.leaf_target(pair.left, left_at).request_locked());
-        port.push(self.leaf_target(pair.right, right_at).request_locked());
+        port.push(self.leaf_target(pair.left, LEFT).request_locked());
+        port.push(self.leaf_target(pair.right, RIGHT).request_locked());
         port.submit().await?;
-        let version = port.with(|scratch| self.join_images(scratch, parent_at, left_at, right_at, &pair));
+        let version = port.with(|scratch| self.join_images(scratch, &pair));
         let Some(version) = version else { return Ok(None) };
         tree.check_lease(lane)?;
         if leaves.len() == 2 {
             port.with(|scratch| {
-                for (leaf, at) in leaves.iter_mut().zip([left_at, right_at]) {
-                    self.note_image(leaf, slice(scratch, at, tree.leaf_bytes));
+                for (leaf, i) in leaves.iter_mut().zip([LEFT, RIGHT]) {
+                    self.note_image(leaf, tree.leaf_image(i).of(scratch));
                 }
             });
         }
@@ -135,11 +139,13 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         if ordered && parent.protects.node() != right.node() {
             port.submit().await?;
         }
-        let push_left = || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, left_at);
+        let push_left =
+            || tree.push_in_place(lane, left_lock, Label::Node, left, 0..tree.leaf_bytes, tree.leaf_image(LEFT));
         if planted(Mutant::MERGE_LEFT_FIRST) {
             push_left()?;
         }
-        tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), right_at)?;
+        let retired = tree.leaf_image(RIGHT);
+        tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), retired)?;
         if ordered && right.node() != left.node() {
             port.submit().await?;
         }
@@ -153,19 +159,11 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
 
     /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised. Returns
     /// the node version of the retired image.
-    fn join_images(
-        &self,
-        scratch: &mut [u8],
-        parent_at: usize,
-        left_at: usize,
-        right_at: usize,
-        pair: &Pair,
-    ) -> Option<u8> {
+    fn join_images(&self, scratch: &mut [u8], pair: &Pair) -> Option<u8> {
         let (tree, router) = (self.tree(), self.router());
-        let (head, right_tail) = scratch.split_at_mut_checked(right_at)?;
-        let (head, parent) = head.split_at_mut_checked(parent_at)?;
-        let left = slice_mut(head, left_at, tree.leaf_bytes);
-        let right = slice_mut(right_tail, 0, tree.leaf_bytes);
+        let (front, right) = tree.leaf_image(RIGHT).split(scratch)?;
+        let (front, parent) = tree.inner_image(PARENT).split(front)?;
+        let left = tree.leaf_image(LEFT).of_mut(front);
 
         let mut separator = [0; KEY_BYTES_MAX];
         let separator = separator.get_mut(..tree.inner.key_bytes)?;
@@ -239,15 +237,13 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         held: &mut Held,
     ) -> Result<bool, OpError> {
         let tree = self.tree();
-        let (left_at, right_at) = (tree.scratch.node(2), tree.scratch.node(3));
         let port = lane.port();
-        port.push(self.leaf_target(left, left_at).request());
-        port.push(self.leaf_target(right, right_at).request());
+        port.push(self.leaf_target(left, 2).request());
+        port.push(self.leaf_target(right, 3).request());
         port.submit().await?;
         let half_merged = port.with(|scratch| {
-            let (head, tail) = scratch.split_at_mut_checked(right_at)?;
-            let left_image = slice(head, left_at, tree.leaf_bytes);
-            let right_image = slice_mut(tail, 0, tree.leaf_bytes);
+            let (front, right_image) = tree.leaf_image(3).split(scratch)?;
+            let left_image = tree.leaf_image(2).of(front);
             // If the left leaf is being written, other lanes are at work there; an operation that is still sent back
             // afterwards comes again.
             stripes::node_version(left_image)?;
@@ -269,7 +265,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             Some(())
         });
         if half_merged.is_some() {
-            tree.push_in_place(lane, held.lock, Label::Revive, right, 0..self.retired_bytes(), right_at)?;
+            tree.push_in_place(lane, held.lock, Label::Revive, right, 0..self.retired_bytes(), tree.leaf_image(3))?;
             return Ok(true);
         }
         Ok(false)
@@ -286,18 +282,17 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         port.with(|scratch| scratch.get_mut(key.clone()).unwrap_or_default().fill(0));
         let first = self.router().locate(lane, &key, false).await?.map(|cursor| cursor.leaf());
         let Some(first) = first else { return Ok(false) };
-        let at = tree.scratch.small;
+        let line = tree.scratch.line();
         let (mut before, mut address, mut mended) = (Address::NULL, first, false);
         for _ in 0..self.nodes_max() {
-            port.push(Request::read(Label::Walk, address.node(), address.offset(), LINE_BYTES, at));
+            port.push(line.read_from(Label::Walk, address));
             let lock = self.lock_in(address);
             if let Some(lock) = lock {
                 let (node, offset, space) = self.leaf_locks().word_place(lock, address);
-                port.push(Request::read(Label::Lock, node, offset, 8, at + LINE_BYTES).in_space(space));
+                port.push(Request::read(Label::Lock, node, offset, 8, line.end()).in_space(space));
             }
             port.submit().await?;
-            let (header, word) =
-                port.with(|scratch| (Header::read(slice(scratch, at, LINE_BYTES)), word_at(scratch, at + LINE_BYTES)));
+            let (header, word) = port.with(|scratch| (Header::read(line.of(scratch)), word_at(scratch, line.end())));
             let Some(flags) = self.is_leaf(&header, address) else { return Ok(mended) };
             if lock.is_some() && word & HELD != 0 && tree.recovery.is_some() {
                 let (held, _) = self.leaf_locks().acquire(lane, address, None).await?;

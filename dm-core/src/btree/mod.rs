@@ -67,6 +67,7 @@ use crate::compute::batches::Batches;
 use crate::compute::cache::IndexCache;
 use crate::index::runner::Shared;
 use crate::lane::Lane;
+use crate::layout::LINE_BYTES;
 use crate::locks::kind::Techniques;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -78,6 +79,7 @@ use crate::memory::node_pool::NodePool;
 use crate::memory::pin::Pinned;
 use crate::memory::rows::RowError;
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
@@ -236,10 +238,22 @@ impl TreeScratch {
         (plan, scratch)
     }
 
-    /// Scratch offset of node image `i`.
+    /// Node image `i`, of a node of `bytes` bytes.
     #[inline]
-    pub const fn node(&self, i: usize) -> usize {
-        self.nodes + i * self.node_stride + HEADER_BYTES
+    pub const fn image(&self, i: usize, bytes: usize) -> Span {
+        Span::new(self.nodes + i * self.node_stride + HEADER_BYTES, bytes)
+    }
+
+    /// The node image behind `image`, of a node of the same length.
+    #[inline]
+    pub(crate) const fn next_image(&self, image: Span) -> Span {
+        Span::new(image.at + self.node_stride, image.bytes)
+    }
+
+    /// The first line of [`TreeScratch::small`].
+    #[inline]
+    pub const fn line(&self) -> Span {
+        Span::new(self.small, LINE_BYTES)
     }
 }
 
@@ -332,6 +346,24 @@ impl<'s> Tree<'s> {
 }
 
 impl Tree<'_> {
+    /// Node image `i`, of a leaf.
+    #[inline]
+    pub(crate) const fn leaf_image(&self, i: usize) -> Span {
+        self.scratch.image(i, self.leaf_bytes)
+    }
+
+    /// Node image `i`, of an inner node.
+    #[inline]
+    pub(crate) const fn inner_image(&self, i: usize) -> Span {
+        self.scratch.image(i, self.inner.bytes)
+    }
+
+    /// Node image `i`, of a node of `level`.
+    #[inline]
+    pub(crate) const fn image_of_level(&self, level: u8, i: usize) -> Span {
+        if level == 0 { self.leaf_image(i) } else { self.inner_image(i) }
+    }
+
     /// The error of an image that this crate never writes.
     pub(crate) fn corrupt(address: Address, what: &'static str) -> OpError {
         OpError::harmless(Cause::Corrupt { address, what })

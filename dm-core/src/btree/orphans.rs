@@ -2,7 +2,7 @@
 //! [`orphans`](crate::manual::orphans).
 
 use super::owner_tag;
-use crate::btree::leaves::{Leaves, slice};
+use crate::btree::leaves::Leaves;
 use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
@@ -18,6 +18,7 @@ use crate::memory::orphans::{Chunk, CollectedOrphans};
 use crate::memory::rows;
 use crate::memory::{Busy, chunks};
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
@@ -47,8 +48,8 @@ struct Place {
     class: NodeClass,
     node: NodeId,
     offset: u64,
-    /// Scratch offset of its head.
-    at: usize,
+    /// Where its head has been READ to.
+    head: Span,
 }
 
 /// What a descent has found out about the node that covers a key.
@@ -163,20 +164,19 @@ impl<'s> Tree<'s> {
         let Some(geometry) = self.geometry.get(usize::from(node.0)) else { return Ok(()) };
         let node_bytes = self.nodes.node_bytes(class) as u64;
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
-        let head = self.head_bytes();
-        let room = &self.scratch.recovery;
-        let window = WINDOW.min((room.len() / head) as u64).max(1);
+        let head = self.head();
+        let window = WINDOW.min((self.scratch.recovery.len() / head.bytes) as u64).max(1);
         let mut first = next;
         while first < nodes {
             let count = window.min(nodes - first);
             for step in 0..count {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
-                lane.port().push(Request::read(Label::Header, node, offset, head, room.start + step as usize * head));
+                lane.port().push(head.nth(step as usize).read_from(Label::Header, Address::new(node, offset, 0)));
             }
             lane.port().submit().await?;
             for step in 0..count {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
-                let place = Place { class, node, offset, at: room.start + step as usize * head };
+                let place = Place { class, node, offset, head: head.nth(step as usize) };
                 self.look_at_place(index, lane, place, inherited, collected_orphans).await?;
                 collected_orphans.places += 1;
                 *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
@@ -187,9 +187,9 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Bytes that are READ of a node: header and fences.
-    fn head_bytes(&self) -> usize {
-        stripes::stored_bytes(header_bytes(self.inner.key_bytes))
+    /// What is READ of a node, header and fences: where the first of several goes.
+    const fn head(&self) -> Span {
+        Span::new(self.scratch.recovery.start, stripes::stored_bytes(header_bytes(self.inner.key_bytes)))
     }
 
     /// The word of a row. `None`: there is no such row.
@@ -214,10 +214,9 @@ impl<'s> Tree<'s> {
         inherited: bool,
         collected_orphans: &mut CollectedOrphans,
     ) -> Result<(), Interrupt> {
-        let Place { class, node, offset, at } = place;
-        let head = self.head_bytes();
+        let Place { class, node, offset, head } = place;
         let look = |scratch: &mut [u8]| {
-            let image = slice(scratch, at, head);
+            let image = head.of(scratch);
             let version = image.first().map_or(0, |byte| byte & VERSION_MASK);
             (Header::read(image), OwnerTag::read(image), version)
         };
@@ -245,7 +244,7 @@ impl<'s> Tree<'s> {
         if class == NodeClass::Leaf {
             // READ once more, under the leaf's own lock: from here on no repairer replays a WRITE to it.
             let address = Address::new(node, offset, header.generation);
-            let target = Target { address, bytes: head, at, label: Label::Header };
+            let target = Target { address, image: head, label: Label::Header };
             if let Some(seen) = index.read_leaf_locked(lane, target, |scratch| Ok(look(scratch))).await? {
                 (header, owner_tag, version) = seen;
             }
@@ -254,7 +253,7 @@ impl<'s> Tree<'s> {
             }
         }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
-        self.note_key(lane, at, retired);
+        self.note_key(lane, head, retired);
         let here = Address::new(node, offset, header.generation);
         match self.is_out(index, lane, header.level, here).await? {
             Some(true) => {}
@@ -269,12 +268,12 @@ impl<'s> Tree<'s> {
                 collected_orphans.no_room += 1;
                 return Ok(());
             }
-            let small = self.scratch.small;
-            lane.port().call(Request::read(Label::Header, node, offset, head, small)).await?;
+            let again = Span::new(self.scratch.small, head.bytes);
+            lane.port().call(again.read_from(Label::Header, here)).await?;
             // If the head has not changed, this WRITE makes the leaf this compute node's own: with its tag, others find
             // the leaf when this compute node has departed.
             let signed = lane.port().with(|scratch| {
-                let (image, again) = (slice(scratch, at, head), slice(scratch, small, head));
+                let (image, again) = (head.of(scratch), again.of(scratch));
                 let mut word: [u8; owner_tag::WORD_BYTES] =
                     (image == again).then(|| again.first_chunk().copied())??;
                 let retired = Header { flags: header.flags | NodeFlags::RETIRED, ..header };
@@ -309,10 +308,9 @@ impl<'s> Tree<'s> {
     pub(crate) async fn resolve_pending(&self, index: &impl Leaves<'s>, lane: &Lane<'_>) -> Result<(), Interrupt> {
         while let Some((class, fresh)) = lane.pending() {
             let UnlinkedNode { address, version } = fresh;
-            let (head, at) = (self.head_bytes(), self.scratch.recovery.start);
-            lane.port().call(Request::read(Label::Header, address.node(), address.offset(), head, at)).await?;
-            let look =
-                |scratch: &mut [u8]| (Header::read(slice(scratch, at, head)), OwnerTag::read(slice(scratch, at, head)));
+            let head = self.head();
+            lane.port().call(head.read_from(Label::Header, address)).await?;
+            let look = |scratch: &mut [u8]| (Header::read(head.of(scratch)), OwnerTag::read(head.of(scratch)));
             let (header, owner_tag) = lane.port().with(look);
             let is_mine = |header: &Header, owner_tag: OwnerTag| {
                 header.index == self.index && (class == NodeClass::Inner || owner_tag == self.owner_tag())
@@ -328,15 +326,13 @@ impl<'s> Tree<'s> {
                 // The WRITE did not land, or only a part of it: the next image must differ from that part, too.
                 Some(UnlinkedNode { version: version.wrapping_add(1) & VERSION_MASK, ..fresh })
             } else if is_written(&header, owner_tag) {
-                self.note_key(lane, at, false);
+                self.note_key(lane, head, false);
                 match self.is_out(index, lane, header.level, here).await? {
                     Some(true) => {
                         // The node may have been linked all the same, and another lane may have retired it while this
                         // lane looked. That lane would have written its own owner tag. If the head has not changed,
                         // nothing led to the node, and nothing will.
-                        lane.port()
-                            .call(Request::read(Label::Header, address.node(), address.offset(), head, at))
-                            .await?;
+                        lane.port().call(head.read_from(Label::Header, address)).await?;
                         let (header, owner_tag) = lane.port().with(look);
                         is_written(&header, owner_tag).then_some(fresh.after_write())
                     }
@@ -358,15 +354,13 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 
-    /// Puts a key into the `separator` range: the low fence of the node whose head is at scratch offset `at`, or, if it
-    /// is `retired`, the key just below its high fence. The live node that covers this key tells whether that node is
-    /// reachable.
-    fn note_key(&self, lane: &Lane<'_>, at: usize, retired: bool) {
-        let head = self.head_bytes();
+    /// Puts a key into the `separator` range: the low fence of the node with that `head`, or, if it is `retired`, the
+    /// key just below its high fence. The live node that covers this key tells whether that node is reachable.
+    fn note_key(&self, lane: &Lane<'_>, head: Span, retired: bool) {
         lane.port().with(|scratch| {
             let mut key = [0; KEY_BYTES_MAX];
             let Some(key) = key.get_mut(..self.inner.key_bytes) else { return };
-            let image = slice(scratch, at, head);
+            let image = head.of(scratch);
             if !retired {
                 stripes::read(image, node::LOW_AT, key);
             } else if node::read_high(image, key) {
@@ -413,12 +407,7 @@ impl<'s> Tree<'s> {
         level: u8,
         here: Address,
     ) -> Result<Option<bool>, Interrupt> {
-        let target = |address| Target {
-            address,
-            bytes: if level == 0 { self.leaf_bytes } else { self.inner.bytes },
-            at: self.scratch.node(1),
-            label: Label::Walk,
-        };
+        let target = |address| Target { address, image: self.image_of_level(level, 1), label: Label::Walk };
         for _ in 0..DESCENTS_MAX {
             let found = match self.cover(lane, level).await? {
                 Cover::Nothing => return Ok(Some(true)),
@@ -445,14 +434,13 @@ impl<'s> Tree<'s> {
 
     fn judge_at(&self, scratch: &[u8], target: Target, level: u8) -> Result<FenceCheck, crate::error::DecodeError> {
         let wanted = Wanted { address: target.address, index: self.index, level };
-        let image = scratch.get(target.at..target.at + target.bytes).unwrap_or_default();
+        let image = target.image.of(scratch);
         node::judge(image, &wanted, scratch.get(self.scratch.separator.clone()).unwrap_or_default())
     }
 
     /// The live node of `level` that covers the key in the `separator` range. Uses node images 0 and 1.
     async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, Interrupt> {
         let key = self.scratch.separator.clone();
-        let bytes = if level == 0 { self.leaf_bytes } else { self.inner.bytes };
         let mut forwarding_retries = 0;
         for descent in 0..DESCENTS_MAX {
             if descent > 0 {
@@ -461,7 +449,7 @@ impl<'s> Tree<'s> {
             let Some(cursor) = self.descend(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
             let mut address = cursor.address;
             for _ in 0..MOVES_MAX {
-                let target = Target { address, bytes, at: self.scratch.node(1), label: Label::Walk };
+                let target = Target { address, image: self.image_of_level(level, 1), label: Label::Walk };
                 let judged = self.read_unlocked(lane, target, |scratch| self.judge_at(scratch, target, level)).await?;
                 match judged {
                     Ok(Some(FenceCheck::Here)) => return Ok(Cover::Node(address)),

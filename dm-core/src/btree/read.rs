@@ -13,8 +13,10 @@ use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::operation::span::Span;
 use crate::remote::address::Address;
 use crate::verbs::{Completion, Label, Request};
+use core::ops::Range;
 
 /// Torn READs of one node before it is READ under its lock.
 pub(crate) const TORN_MAX: u32 = 8;
@@ -24,15 +26,13 @@ pub(crate) const TORN_MAX: u32 = 8;
 pub(crate) const TORN_LOCKED_MAX: u32 = 40;
 pub(crate) const PAUSE_NS_MAX: u64 = 128_000;
 
-/// Where a node image goes, and the label of the READ.
+/// A node to READ.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The pointer to follow.
     pub address: Address,
-    /// Stored bytes of the node.
-    pub bytes: usize,
-    /// Scratch offset of the image.
-    pub at: usize,
+    /// Where its image goes: all of it, or its first bytes.
+    pub image: Span,
     /// The label of the step.
     pub label: Label,
 }
@@ -41,7 +41,14 @@ impl Target {
     /// The READ.
     #[inline]
     pub const fn request(&self) -> Request {
-        Request::read(self.label, self.address.node(), self.address.offset(), self.bytes, self.at)
+        self.image.read_from(self.label, self.address)
+    }
+
+    /// The READ of a part of it, to its place in the image.
+    #[inline]
+    pub const fn part_request(&self, label: Label, within: &Range<usize>) -> Request {
+        let Span { at, bytes } = self.image.part(within);
+        Request::read(label, self.address.node(), self.address.offset() + within.start as u64, bytes, at)
     }
 
     /// The READ under the node's lock: versions need not vouch for it, so it may take any time.
@@ -67,6 +74,47 @@ pub(crate) enum Seen<R> {
 
 /// An image under the lock is torn.
 pub(crate) struct Torn;
+
+/// [`Tree::read_unlocked`] without a future around the common case, an image that is whole. A READ of a leaf without
+/// its lock, and one under it, have these steps themselves.
+macro_rules! read_unlocked {
+    ($tree:expr, $lane:expr, $target:expr, $look:expr) => {{
+        let (tree, lane, target) = ($tree, $lane, $target);
+        let mut attempts = 0;
+        loop {
+            let completion = lane.port().call(target.request()).await?;
+            attempts += 1;
+            match tree.look_unlocked(lane, target, completion, $look)? {
+                $crate::btree::read::Seen::Found(found) => break Ok(found),
+                $crate::btree::read::Seen::Torn if attempts < $crate::btree::read::TORN_MAX => {}
+                _ => break Err($crate::btree::read::Unsure),
+            }
+        }
+    }};
+}
+pub(crate) use read_unlocked;
+
+/// [`Tree::read_locked`] likewise. It returns errors instead of ending the operation: the lock is to be released first.
+macro_rules! read_locked {
+    ($lane:expr, $target:expr, $already:expr, $look:expr) => {{
+        let (lane, target) = ($lane, $target);
+        let read = if $already {
+            Ok(())
+        } else {
+            lane.port().push(target.request_locked());
+            lane.port().submit().await
+        };
+        match read
+            .map_err($crate::operation::OpError::from)
+            .and_then(|()| $crate::btree::Tree::look_locked(lane, target, $look))
+        {
+            Ok(Ok(seen)) => Ok(seen),
+            Ok(Err($crate::btree::read::Torn)) => $crate::btree::Tree::read_locked_again(lane, target, $look).await,
+            Err(error) => Err(error),
+        }
+    }};
+}
+pub(crate) use read_locked;
 
 impl Tree<'_> {
     /// READs a node and looks at it. `look` sees the whole scratch; it judges the image and takes from it what the
@@ -94,15 +142,7 @@ impl Tree<'_> {
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Result<Option<R>, Unsure>, OpError> {
-        for _ in 0..TORN_MAX {
-            let completion = lane.port().call(target.request()).await?;
-            match self.look_unlocked(lane, target, completion, &mut look)? {
-                Seen::Found(found) => return Ok(Ok(found)),
-                Seen::Torn => {}
-                Seen::Unsure => break,
-            }
-        }
-        Ok(Err(Unsure))
+        Ok(read_unlocked!(self, lane, target, &mut look))
     }
 
     /// Looks at the image of a READ without the lock.
@@ -137,7 +177,7 @@ impl Tree<'_> {
     ) -> Result<Option<R>, Interrupt> {
         lane.mark(Mark::LOCKED_READ);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.read_locked(lane, target, planted(Mutant::LOCKED_READ_KEEPS_IMAGE), look).await;
+        let found = Self::read_locked(lane, target, planted(Mutant::LOCKED_READ_KEEPS_IMAGE), look).await;
         self.release(lane, held).await?;
         Ok(found?)
     }
@@ -148,19 +188,12 @@ impl Tree<'_> {
     /// next node may be on its way there, without a lock. So a torn image is READ again until that WRITE must have
     /// landed. Only what stays torn is what a dead writer left ([`torn_reads`](crate::manual::torn_reads)).
     pub async fn read_locked<R>(
-        &self,
         lane: &Lane<'_>,
         target: Target,
         already: bool,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        if !already {
-            lane.port().call(target.request_locked()).await?;
-        }
-        match Self::look_locked(lane, target, &mut look)? {
-            Ok(found) => Ok(found),
-            Err(Torn) => self.read_locked_again(lane, target, look).await,
-        }
+        read_locked!(lane, target, already, &mut look)
     }
 
     /// Looks at the image of a READ under the lock.
@@ -180,7 +213,6 @@ impl Tree<'_> {
 
     /// Continues after an image that was torn under the lock.
     pub(crate) async fn read_locked_again<R>(
-        &self,
         lane: &Lane<'_>,
         target: Target,
         mut look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,

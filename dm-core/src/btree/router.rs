@@ -35,6 +35,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
+use crate::operation::span::Span;
 use crate::remote::address::Address;
 use crate::verbs::{Label, NodeId, Request};
 use core::future::Future;
@@ -80,9 +81,9 @@ pub(crate) trait Router {
         cached: bool,
     ) -> impl Future<Output = Result<Option<Self::Cursor>, Interrupt>>;
 
-    /// Takes note that the leaf at `cursor`, whose image is at scratch offset `image_at`, does not cover the key, and
-    /// moves the cursor to the leaf to try next.
-    fn learn(&self, lane: &Lane<'_>, cursor: &mut Self::Cursor, found: FenceCheck, image_at: usize);
+    /// Takes note that the leaf at `cursor`, which was READ into `image`, does not cover the key, and moves the cursor
+    /// to the leaf to try next.
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut Self::Cursor, found: FenceCheck, image: Span);
 
     /// Drops the copy that led to `cursor`.
     fn forget(&self, cursor: &Self::Cursor);
@@ -158,7 +159,7 @@ impl Router for Tree<'_> {
         self.descend(lane, key, 0, cached)
     }
 
-    fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image_at: usize) {
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image: Span) {
         match found {
             FenceCheck::Right(sibling) => {
                 lane.mark(Mark::MOVE_RIGHT);
@@ -167,7 +168,7 @@ impl Router for Tree<'_> {
                 }
                 if cursor.fresh {
                     cursor.help = Some((0, sibling));
-                    lane.port().with(|scratch| self.note_help(scratch, image_at));
+                    lane.port().with(|scratch| self.note_help(scratch, image));
                 } else {
                     self.cache.invalidate(cursor.parent);
                 }

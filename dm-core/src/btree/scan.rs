@@ -8,7 +8,7 @@
 //! Leaves to the right are READ several at a time when the cached parent names them (Sherman section 4.5). A leaf that
 //! does not continue where the one before ended is discarded and looked for again.
 
-use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of, slice};
+use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of};
 use super::node::{self, Header, KEY_BYTES_MAX};
 use super::router::Router;
 use crate::lane::Lane;
@@ -17,7 +17,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Operation, Outcome};
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
+use crate::verbs::Label;
 use core::ops::Range;
 use heapless::Vec;
 
@@ -105,12 +105,11 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         bound: &Range<usize>,
         progress: &mut Progress,
     ) -> Result<Option<Taken>, Interrupt> {
-        let at = self.tree().scratch.node(0);
-        let visit = self.visit(lane, bound, at, |image, _, _| self.whole(image), &(0..0)).await?;
+        let visit = self.visit(lane, bound, |image, _, _| self.whole(image), &(0..0)).await?;
         if visit.is_none() {
             return Ok(None);
         }
-        Ok(Some(lane.port().with(|scratch| self.take(scratch, at, operation, bound, progress))))
+        Ok(Some(lane.port().with(|scratch| self.take(scratch, 0, operation, bound, progress))))
     }
 
     /// The leaf at `next`, and those that the cached parent names behind it, as many as the page probably needs.
@@ -153,8 +152,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
     ) -> Result<Result<Taken, ()>, OpError> {
         let port = lane.port();
         for (i, address) in ahead.iter().enumerate() {
-            let at = self.tree().scratch.node(1 + i);
-            port.push(Request::read(Label::Leaf, address.node(), address.offset(), self.tree().leaf_bytes, at));
+            port.push(self.tree().leaf_image(1 + i).read_from(Label::Leaf, *address));
         }
         port.submit().await?;
         let mut last = Err(());
@@ -162,17 +160,16 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             if self.tree().exposed_too_long(port.completion(i).elapsed_ns) {
                 break;
             }
-            let at = self.tree().scratch.node(1 + i);
             let wanted = self.leaf_wanted(address);
             let taken = port.with(|scratch| {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut room);
-                let image = slice(scratch, at, self.tree().leaf_bytes);
+                let image = self.tree().leaf_image(1 + i).of(scratch);
                 if planted(Mutant::SCAN_UNCHECKED) {
-                    return Some(self.take(scratch, at, operation, bound, progress));
+                    return Some(self.take(scratch, 1 + i, operation, bound, progress));
                 }
                 let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));
-                matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, at, operation, bound, progress))
+                matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, 1 + i, operation, bound, progress))
             });
             let Some(taken) = taken else { break };
             last = Ok(taken);
@@ -183,11 +180,12 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         Ok(last)
     }
 
-    /// Copies the leaf's records from the bound on into the page and moves the bound to the leaf's high fence.
+    /// Copies the records of the leaf in node image `i` from the bound on into the page, and moves the bound to the
+    /// leaf's high fence.
     fn take(
         &self,
         scratch: &mut [u8],
-        at: usize,
+        i: usize,
         operation: &Operation,
         bound: &Range<usize>,
         progress: &mut Progress,
@@ -199,7 +197,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else {
             return Taken { full: false, last: true, sibling: Address::NULL };
         };
-        let image = slice(front, at, self.tree().leaf_bytes);
+        let image = self.tree().leaf_image(i).of(front);
         let mut slots = [0; SPAN_MAX];
         let count = self.sorted(image, low, high, &mut slots);
         let mut slots = &slots[..count];

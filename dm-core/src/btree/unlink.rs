@@ -94,10 +94,10 @@ impl Unlink for Tree<'_> {
         key: &Range<usize>,
         emptied: Address,
     ) -> impl Future<Output = Result<Option<Pair>, OpError>> {
-        let (address, at) = (parent.protects, self.scratch.node(1));
-        let target = Target { address, bytes: self.inner.bytes, at, label: Label::Parent };
-        let look = move |scratch: &mut [u8]| self.choose_pair(scratch, (address, at), key, emptied);
-        self.read_locked(lane, target, false, look)
+        let address = parent.protects;
+        let target = Target { address, image: self.inner_image(1), label: Label::Parent };
+        let look = move |scratch: &mut [u8]| self.choose_pair(scratch, address, key, emptied);
+        Self::read_locked(lane, target, false, look)
     }
 
     fn separator(&self, image: &[u8], pair: &Pair, separator: &mut [u8]) -> Option<()> {
@@ -112,8 +112,8 @@ impl Unlink for Tree<'_> {
     }
 
     fn push_parent(&self, lane: &Lane<'_>, parent: &Held) -> Result<(), OpError> {
-        let (bytes, at) = (self.inner.bytes, self.scratch.node(1));
-        self.push_in_place(lane, parent.lock, Label::Parent, parent.protects, 0..bytes, at)
+        let image = self.inner_image(1);
+        self.push_in_place(lane, parent.lock, Label::Parent, parent.protects, 0..image.bytes, image)
     }
 
     fn forget_parent(&self, parent: &Held) {
@@ -126,17 +126,17 @@ impl Unlink for Tree<'_> {
 }
 
 impl Tree<'_> {
-    /// Chooses the neighbour with which the leaf at `emptied` can be joined, by the image of its locked parent at
-    /// scratch offset `at`. The leaf covers the key at scratch range `key`. [`DecodeError::Stale`]: the node is not the
+    /// Chooses the neighbour with which the leaf at `emptied` can be joined, by the image of its locked parent, which
+    /// is node image 1. The leaf covers the key at scratch range `key`. [`DecodeError::Stale`]: the node is not the
     /// leaf's parent (any more), or it has no other child.
     fn choose_pair(
         &self,
         scratch: &[u8],
-        (parent, at): (Address, usize),
+        parent: Address,
         key: &Range<usize>,
         emptied: Address,
     ) -> Result<Pair, DecodeError> {
-        let image = scratch.get(at..at + self.inner.bytes).unwrap_or_default();
+        let image = self.inner_image(1).of(scratch);
         let key = scratch.get(key.clone()).unwrap_or_default();
         let wanted = Wanted { address: parent, index: self.index, level: 1 };
         if node::judge(image, &wanted, key)? != FenceCheck::Here {

@@ -6,7 +6,7 @@
 
 use super::Tree;
 use super::inner::Inner;
-use super::leaves::{Leaves, slice};
+use super::leaves::Leaves;
 use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
 use super::read::Target;
 use crate::error::DecodeError;
@@ -53,12 +53,11 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         level: u8,
         census: &mut Census,
     ) -> Result<Address, OpError> {
-        let (parent_at, child_at) = (self.tree().scratch.node(0), self.tree().scratch.node(1));
         let mut address = first;
         let mut below = Address::NULL;
         let mut lowest = Address::NULL;
         for count in 0..self.nodes_max() {
-            let node = self.walk_node(lane, address, level, parent_at, count == 0).await?;
+            let node = self.walk_node(lane, address, level, count == 0).await?;
             if level == 0 {
                 census.leaves += 1;
                 census.records += node.records;
@@ -72,11 +71,11 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                     below = node.leftmost;
                     lowest = node.leftmost;
                 }
-                below = self.match_children(lane, address, level, parent_at, child_at, below, census).await?;
+                below = self.match_children(lane, address, level, below, census).await?;
             }
             if node.unbounded {
                 return if level > 0 && !below.is_null() {
-                    self.count_trailing(lane, below, level - 1, child_at, census).await.map(|()| lowest)
+                    self.count_trailing(lane, below, level - 1, census).await.map(|()| lowest)
                 } else {
                     Ok(lowest)
                 };
@@ -86,19 +85,12 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         Err(Tree::corrupt(first, "a level without an end"))
     }
 
-    /// Judges one node, its image going to `at`. On entry the `separator` range holds where its left neighbour ended,
-    /// afterwards where it ends itself.
-    async fn walk_node(
-        &self,
-        lane: &Lane<'_>,
-        address: Address,
-        level: u8,
-        at: usize,
-        leftmost: bool,
-    ) -> Result<Node, OpError> {
-        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
-        let read_bytes = if level == 0 { self.walk_bytes() } else { bytes };
-        let target = Target { address, bytes: read_bytes, at, label: Label::Walk };
+    /// Judges one node, which is READ into node image 0. On entry the `separator` range holds where its left neighbour
+    /// ended, afterwards where it ends itself.
+    async fn walk_node(&self, lane: &Lane<'_>, address: Address, level: u8, leftmost: bool) -> Result<Node, OpError> {
+        let image = self.tree().image_of_level(level, 0);
+        let all = if level == 0 { self.walk_bytes() } else { image.bytes };
+        let target = Target { address, image: image.with_bytes(all), label: Label::Walk };
         let wanted = Wanted { address, index: self.tree().index, level };
         let bound = self.tree().scratch.separator.clone();
         let look = |scratch: &mut [u8]| {
@@ -107,7 +99,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             if !leftmost {
                 low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
             }
-            let image = slice(scratch, at, bytes);
+            let image = image.of(scratch);
             if node::judge(image, &wanted, low)? != node::FenceCheck::Here {
                 return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
             }
@@ -124,7 +116,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             }
             let fence = (!unbounded).then_some(&*high);
             let (records, child) = if level == 0 {
-                (self.check(slice(scratch, at, read_bytes), low, fence)?, Address::NULL)
+                (self.check(target.image.of(scratch), low, fence)?, Address::NULL)
             } else {
                 (0, self.check_inner(image, low, fence)?)
             };
@@ -145,7 +137,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         target: Target,
         look: impl FnMut(&mut [u8]) -> Result<R, DecodeError>,
     ) -> Result<Option<R>, OpError> {
-        self.tree().read_locked(lane, target, false, look).await
+        Tree::read_locked(lane, target, false, look).await
     }
 
     fn check_inner(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<Address, DecodeError> {
@@ -166,16 +158,13 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         Ok(inner.child(0))
     }
 
-    /// Walks the level below along its links from `below`, past every child that the node in `parent_at` names. Returns
+    /// Walks the level below along its links from `below`, past every child that the node in image 0 names. Returns
     /// where the next parent's children should begin.
-    #[expect(clippy::too_many_arguments, reason = "a step of the walk, with the walk's whole state")]
     async fn match_children(
         &self,
         lane: &Lane<'_>,
         parent: Address,
         level: u8,
-        parent_at: usize,
-        child_at: usize,
         below: Address,
         census: &mut Census,
     ) -> Result<Address, OpError> {
@@ -183,8 +172,8 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         let mut i = 0;
         loop {
             let named = lane.port().with(|scratch| {
-                let inner = Inner::new(&self.tree().inner, slice(scratch, parent_at, self.tree().inner.bytes))?;
-                (i <= inner.separators()).then(|| (inner.child(i), self.separator_of(scratch, parent_at, i)))
+                let inner = Inner::new(&self.tree().inner, self.tree().inner_image(0).of(scratch))?;
+                (i <= inner.separators()).then(|| (inner.child(i), self.separator_of(&inner, i)))
             });
             let Some((child, (separator, bytes))) = named else { return Ok(below) };
             let separator = separator.get(..bytes).unwrap_or_default();
@@ -195,13 +184,13 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                     return Err(Tree::corrupt(parent, "a child that is not on the level below"));
                 }
                 census.half_splits += 1;
-                below = self.peek(lane, below, level - 1, child_at).await?;
+                below = self.peek(lane, below, level - 1).await?;
                 hops += 1;
             }
-            let next = self.peek(lane, below, level - 1, child_at).await?;
+            let next = self.peek(lane, below, level - 1).await?;
             let starts = lane.port().with(|scratch| {
-                let image = slice(scratch, child_at, stripes::LINE_PAYLOAD_BYTES * 4);
-                i == 0 || stripes::compare(image, node::LOW_AT, separator).is_eq()
+                let image = self.tree().image_of_level(level - 1, 1);
+                i == 0 || stripes::compare(image.of(scratch), node::LOW_AT, separator).is_eq()
             });
             if !starts {
                 return Err(Tree::corrupt(child, "a low fence that is not the parent's separator"));
@@ -211,11 +200,10 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         }
     }
 
-    fn separator_of(&self, scratch: &[u8], parent_at: usize, i: usize) -> ([u8; KEY_BYTES_MAX], usize) {
+    fn separator_of(&self, inner: &Inner<'_>, i: usize) -> ([u8; KEY_BYTES_MAX], usize) {
         let mut separator = [0; KEY_BYTES_MAX];
         let bytes = self.tree().inner.key_bytes;
         if i > 0
-            && let Some(inner) = Inner::new(&self.tree().inner, slice(scratch, parent_at, self.tree().inner.bytes))
             && let Some(out) = separator.get_mut(..bytes)
         {
             inner.read_separator(i, out);
@@ -223,12 +211,11 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         (separator, bytes)
     }
 
-    /// READs the beginning of a node into `at` and returns its right neighbour.
-    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8, at: usize) -> Result<Address, OpError> {
-        let bytes = if level == 0 { self.tree().leaf_bytes } else { self.tree().inner.bytes };
-        let target = Target { address, bytes, at, label: Label::Walk };
+    /// READs a node into node image 1 and returns its right neighbour.
+    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8) -> Result<Address, OpError> {
+        let target = Target { address, image: self.tree().image_of_level(level, 1), label: Label::Walk };
         let look = |scratch: &mut [u8]| {
-            let image = slice(scratch, at, bytes);
+            let image = target.image.of(scratch);
             stripes::node_version(image).ok_or(DecodeError::Torn)?;
             Ok(Header::read(image))
         };
@@ -251,7 +238,6 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         lane: &Lane<'_>,
         below: Address,
         level: u8,
-        at: usize,
         census: &mut Census,
     ) -> Result<(), OpError> {
         let mut below = below;
@@ -260,7 +246,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 return Ok(());
             }
             census.half_splits += 1;
-            below = self.peek(lane, below, level, at).await?;
+            below = self.peek(lane, below, level).await?;
         }
         Err(Tree::corrupt(below, "a level without an end"))
     }

@@ -16,7 +16,7 @@ use super::Chime;
 use super::layout::Leaf;
 use super::vacancy::{ALL_FULL, HELD};
 use crate::btree::Tree;
-use crate::btree::leaves::slice;
+use crate::btree::leaves::Leaves;
 use crate::btree::node::{Header, NodeFlags};
 use crate::lane::{Lane, LockRecord};
 use crate::layout::stripes;
@@ -136,12 +136,10 @@ impl LockKind for Chime<'_> {
     /// Where a leaf has room, by a READ of it into image 0. A place that is not in use has room everywhere. Nobody
     /// knows of one in the middle of its next life's first WRITE, which needs no lock.
     async fn free_word(&self, lane: &Lane<'_>, leaf: Address) -> Result<u64, OpError> {
-        let port = lane.port();
-        let at = self.tree.scratch.node(0);
-        let (node, offset) = (leaf.node(), leaf.offset());
-        port.call(Request::read(Label::Leaf, node, offset, self.leaf.bytes, at).untimed()).await?;
-        Ok(port.with(|scratch| {
-            let image = slice(scratch, at, self.leaf.bytes);
+        let target = self.leaf_target(leaf, 0);
+        lane.port().call(target.request_locked()).await?;
+        Ok(lane.port().with(|scratch| {
+            let image = target.image.of(scratch);
             let header = Header::read(image);
             if header.flags.contains(NodeFlags::RETIRED) || header.index == 0 {
                 0

@@ -122,7 +122,7 @@ mod write;
 
 use crate::btree::Tree;
 use crate::btree::bulk::Bulk;
-use crate::btree::leaves::{Leaves, SPAN_MAX, slice, slice_mut};
+use crate::btree::leaves::{Leaves, SPAN_MAX};
 use crate::btree::load::BulkLoad;
 use crate::btree::merge::Merge;
 use crate::btree::read::Target;
@@ -141,6 +141,7 @@ use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::memory::orphans::CollectedOrphans;
 use crate::memory::pin::Pinned;
+use crate::operation::span::Span;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::address::Address;
@@ -287,7 +288,7 @@ impl<'s> Leaves<'s> for Chime<'s> {
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
-        let records = Leaf::new(&self.leaf, slice(image, 0, self.leaf.bytes)).check(low, high)?;
+        let records = Leaf::new(&self.leaf, image.get(..self.leaf.bytes).unwrap_or_default()).check(low, high)?;
         if word_at(image, self.leaf.bytes) & HELD != 0 {
             return Err(DecodeError::Corrupt("a leaf that is locked though nobody is at work"));
         }
@@ -305,11 +306,9 @@ impl<'s> Leaves<'s> for Chime<'s> {
         LeafMut::new(&self.leaf, image).seal(version);
     }
 
-    fn push_companions(&self, lane: &Lane<'_>, address: Address, at: usize) {
+    fn push_companions(&self, lane: &Lane<'_>, address: Address, image: Span) {
         let port = lane.port();
-        let image =
-            |scratch: &mut [u8]| self.buckets.exact(&Leaf::new(&self.leaf, slice_mut(scratch, at, self.leaf.bytes)));
-        let vacancy = port.with(image);
+        let vacancy = port.with(|scratch| self.buckets.exact(&Leaf::new(&self.leaf, image.of(scratch))));
         port.push(self.first_vacancy_request(address, vacancy));
         self.remember_vacancy(address, vacancy);
     }
@@ -322,7 +321,7 @@ impl<'s> Leaves<'s> for Chime<'s> {
     ) -> Result<Option<R>, Interrupt> {
         lane.mark(Mark::LOCKED_READ);
         let (held, _) = self.acquire(lane, target.address, None).await?;
-        let found = self.tree.read_locked(lane, target, false, look).await;
+        let found = Tree::read_locked(lane, target, false, look).await;
         self.release(lane, held).await?;
         Ok(found?)
     }

@@ -3,8 +3,7 @@
 use super::Chime;
 use super::layout::{Leaf, Runs};
 use crate::btree::descent::DescentCursor;
-use crate::btree::leaves::{Leaves, key_of, slice};
-use crate::btree::node::KEY_BYTES_MAX;
+use crate::btree::leaves::Leaves;
 use crate::btree::read::TORN_MAX;
 use crate::btree::router::Router;
 use crate::error::DecodeError;
@@ -14,7 +13,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Outcome};
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
+use crate::verbs::Label;
 
 /// Result of a look at a neighborhood.
 enum Look {
@@ -98,7 +97,6 @@ impl Chime<'_> {
         let mut cursor = cursor;
         let key_range = &self.plan.key;
         let home = self.hashed(lane).home;
-        let at = self.tree.scratch.node(0);
         let look = |image: &[u8], key: &[u8], value: &mut [u8]| {
             let leaf = Leaf::new(&self.leaf, image);
             let slot = leaf.find(home, key)?;
@@ -107,11 +105,11 @@ impl Chime<'_> {
             }
             Ok(slot.is_some())
         };
-        if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, at, look, &self.plan.output).await? {
+        if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, look, &self.plan.output).await? {
             return Ok((visit.seen, visit.help));
         }
         self.tree.forget_root();
-        let visit = self.visit(lane, key_range, at, look, &self.plan.output).await?;
+        let visit = self.visit(lane, key_range, look, &self.plan.output).await?;
         Ok(visit.map_or((false, None), |visit| (visit.seen, visit.help)))
     }
 
@@ -135,11 +133,10 @@ impl Chime<'_> {
         locked: bool,
     ) -> core::ops::Range<usize> {
         let port = lane.port();
-        let at = self.tree.scratch.node(0);
+        let target = self.leaf_target(leaf, 0);
         let mut positions = 0..0;
         let mut push = |label, range: core::ops::Range<usize>| {
-            let request =
-                Request::read(label, leaf.node(), leaf.offset() + range.start as u64, range.len(), at + range.start);
+            let request = target.part_request(label, &range);
             let position = port.push(if locked { request.untimed() } else { request });
             if positions.is_empty() {
                 positions.start = position;
@@ -174,21 +171,15 @@ impl Chime<'_> {
                 lane.mark(Mark::GUARD_REFUSAL);
                 return Ok(Look::Unsure);
             }
-            let seen = port.with(|scratch| {
-                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
-                    return Err(DecodeError::Torn);
-                };
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(front, &self.plan.key, &mut room);
-                let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-                let image = slice(nodes, at, self.leaf.bytes);
+            let seen: Result<_, DecodeError> = port.with(|scratch| {
+                let (mut arguments, image) = self.plan.arguments_and(self.tree.leaf_image(0), scratch)?;
                 if !self.is_spoken_of(image, &runs, home, cursor)? {
                     return Ok(None);
                 }
                 let leaf = Leaf::new(&self.leaf, image);
-                let slot = leaf.find(home, key)?;
+                let slot = leaf.find(home, arguments.key())?;
                 if let Some(slot) = slot {
-                    leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+                    leaf.read_value(slot, arguments.output());
                 }
                 Ok(Some(slot))
             });
@@ -197,8 +188,7 @@ impl Chime<'_> {
                 Ok(None) => return Ok(Look::Doubted),
                 Err(_) => {
                     let hop = port.with(|scratch| {
-                        let image = slice(scratch, self.tree.scratch.node(0), self.leaf.bytes);
-                        let leaf = Leaf::new(&self.leaf, image);
+                        let leaf = Leaf::new(&self.leaf, self.tree.leaf_image(0).of(scratch));
                         leaf.agrees(&runs) && leaf.entries_whole(home, self.leaf.neighborhood)
                     });
                     lane.mark(if hop { Mark::HOP_SEEN } else { Mark::TORN_READ });

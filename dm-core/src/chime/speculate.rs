@@ -5,14 +5,14 @@ use super::Chime;
 use super::layout::{Leaf, LeafMut, Touched};
 use super::write::{Change, Decision};
 use crate::btree::descent::DescentCursor;
-use crate::btree::leaves::{Leaves, key_of, slice, slice_mut};
+use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::KEY_BYTES_MAX;
 use crate::lane::Lane;
 use crate::locks::protocol::Held;
 use crate::marks::Mark;
-use crate::operation::{OpError, OperationKind, Outcome};
+use crate::operation::{OpError, OperationKind};
 use crate::remote::address::Address;
-use crate::verbs::{Label, Request};
+use crate::verbs::Label;
 
 /// A key's hash, and what follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,7 @@ impl Chime<'_> {
     /// Pushes the READ of one entry of a leaf, to its place in node image 0. Returns its position.
     pub(super) fn push_entry(&self, lane: &Lane<'_>, leaf: Address, slot: usize, locked: bool) -> usize {
         let range = self.leaf.write_range(&(slot..slot + 1));
-        let at = self.tree.scratch.node(0) + range.start;
-        let request = Request::read(Label::Entry, leaf.node(), leaf.offset() + range.start as u64, range.len(), at);
+        let request = self.leaf_target(leaf, 0).part_request(Label::Entry, &range);
         lane.mark(Mark::SPECULATED);
         lane.port().push(if locked { request.untimed() } else { request })
     }
@@ -80,14 +79,12 @@ impl Chime<'_> {
         let slow = self.tree.exposed_too_long(port.completion(position).elapsed_ns);
         let found = !slow
             && port.with(|scratch| {
-                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else { return false };
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(front, &self.plan.key, &mut room);
-                let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-                let leaf = Leaf::new(&self.leaf, slice(nodes, at, self.leaf.bytes));
-                let found = leaf.holds(slot, cursor.address.generation(), key);
+                let image = self.tree.leaf_image(0);
+                let Ok((mut arguments, image)) = self.plan.arguments_and(image, scratch) else { return false };
+                let leaf = Leaf::new(&self.leaf, image);
+                let found = leaf.holds(slot, cursor.address.generation(), arguments.key());
                 if found {
-                    leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+                    leaf.read_value(slot, arguments.output());
                 }
                 found
             });
@@ -117,31 +114,21 @@ impl Chime<'_> {
             port.submit().await?;
         }
         let decision = port.with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            let key = key_of(scratch, &self.plan.key, &mut room);
-            let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
-            let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-            let image = slice_mut(nodes, at, self.leaf.bytes);
+            let (mut arguments, image) = self.plan.arguments_and(self.tree.leaf_image(0), scratch).ok()?;
             let leaf = Leaf::new(&self.leaf, image);
-            if !leaf.holds(slot, held.protects.generation(), key) {
+            if !leaf.holds(slot, held.protects.generation(), arguments.key()) {
                 return None;
             }
-            self.seal_write(lane, front);
-            let outcome = match kind {
-                OperationKind::UpdateIf => {
-                    let expected = front.get(self.plan.expected.clone()).unwrap_or_default();
-                    if leaf.value_is(slot, expected) { Outcome::Updated } else { Outcome::Mismatch }
-                }
-                OperationKind::Upsert => Outcome::Replaced,
-                _ => Outcome::Updated,
-            };
+            self.seal_write(lane, &mut arguments);
+            let differs = kind == OperationKind::UpdateIf && !leaf.value_is(slot, arguments.expected());
+            let outcome = kind.outcome_of_present(differs);
             let mut change = Change::Entries { first: slot, count: 1 };
-            if outcome == Outcome::Mismatch {
-                leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+            if differs {
+                leaf.read_value(slot, arguments.output());
                 change = Change::Nothing;
             } else {
                 let mut leaf = LeafMut::new(&self.leaf, image);
-                leaf.set_value(slot, front.get(self.plan.value.clone()).unwrap_or_default());
+                leaf.set_value(slot, arguments.value());
                 let mut touched = Touched::default();
                 touched.add(slot);
                 leaf.raise(&touched);

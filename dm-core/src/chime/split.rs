@@ -11,7 +11,6 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
-use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -21,87 +20,70 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
-use crate::verbs::{Label, Request};
+use crate::verbs::Label;
 use heapless::Vec;
 
 impl Chime<'_> {
     /// Splits the locked leaf, whole in image 0, and inserts the operation's record. Returns the new sibling, which the
     /// parent is to be told of.
-    pub(super) async fn split_and_insert(
-        &self,
-        lane: &Lane<'_>,
-        held: Held,
-        vacancy: u64,
-    ) -> Result<Address, Interrupt> {
+    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held) -> Result<Address, Interrupt> {
         let left = held.protects;
         let home = self.hashed(lane).home;
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
-            self.release(lane, held.freed_as(vacancy)).await?;
+            self.release(lane, held).await?;
             return Err(Interrupt::NoMemory);
         };
         lane.mark(Mark::LEAF_SPLIT);
         if fresh.version != 0 {
             lane.mark(Mark::NODE_REUSED);
         }
-        let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
         let right = fresh.address;
         let port = lane.port();
         let Some((left_vacancy, right_vacancy)) = port.with(|scratch| self.split_images(scratch, fresh, home)) else {
             lane.is_through(fresh);
             self.tree.give_back(NodeClass::Leaf, fresh);
-            self.release(lane, held.freed_as(vacancy)).await?;
+            self.release(lane, held).await?;
             return Err(crate::btree::Tree::corrupt(left, "a leaf without a way to split for its keys").into());
         };
         // Compiled with the feature only: the future of a link would lie within this one.
         #[cfg(feature = "planted")]
-        let left_at = if planted(Mutant::LINKED_BEFORE_LANDING) {
-            self.link_early(lane, right, (left_at, right_at)).await?
-        } else {
-            left_at
-        };
+        if planted(Mutant::LINKED_BEFORE_LANDING) {
+            self.link_early(lane, right).await?;
+        }
         if !planted(Mutant::LINKED_BEFORE_LANDING) {
-            port.push(Request::write(Label::Sibling, right.node(), right.offset(), self.leaf.bytes, right_at));
+            port.push(self.tree.leaf_image(1).write_to(Label::Sibling, right));
         }
         port.push(self.first_vacancy_request(right, right_vacancy));
         if right.node() != left.node() || !self.tree.options.combine {
             port.submit().await?;
         }
         lane.change_is_next();
-        self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..self.leaf.bytes, left_at)?;
+        let left_image = self.tree.leaf_image(0);
+        self.tree.push_in_place(lane, held.lock, Label::Node, left, 0..left_image.bytes, left_image)?;
         self.remember_vacancy(right, right_vacancy);
         self.release_with(lane, held.freed_as(left_vacancy)).await?;
         lane.is_through(fresh);
         Ok(right)
     }
 
-    /// The mutant of that name: the new sibling is written and linked before the old leaf is written. Returns where the
-    /// image of the old leaf is then.
+    /// The mutant of that name: the new sibling is written and linked before the old leaf is written. A link uses node
+    /// images 0 to 2, so the image of the old leaf lies in another one meanwhile.
     #[cfg(feature = "planted")]
-    async fn link_early(
-        &self,
-        lane: &Lane<'_>,
-        right: Address,
-        (left_at, right_at): (usize, usize),
-    ) -> Result<usize, Interrupt> {
-        let (port, bytes) = (lane.port(), self.leaf.bytes);
-        let aside = self.tree.scratch.node(3);
-        port.with(|scratch| scratch.copy_within(left_at..left_at + bytes, aside));
-        port.call(Request::write(Label::Sibling, right.node(), right.offset(), bytes, right_at)).await?;
+    async fn link_early(&self, lane: &Lane<'_>, right: Address) -> Result<(), Interrupt> {
+        let (image, aside) = (self.tree.leaf_image(0), self.tree.leaf_image(3));
+        lane.port().with(|scratch| image.copy_to(scratch, aside.at));
+        lane.port().call(self.tree.leaf_image(1).write_to(Label::Sibling, right)).await?;
         let _ = crate::btree::router::Router::link(&self.tree, lane, 0, right).await;
-        Ok(aside)
+        lane.port().with(|scratch| aside.copy_to(scratch, image.at));
+        Ok(())
     }
 
     /// Builds both halves with the record in one of them, the separator in its scratch range; returns their vacancies.
     /// `None`: the image is not one that this crate writes.
     fn split_images(&self, scratch: &mut [u8], fresh: UnlinkedNode, home: usize) -> Option<(u64, u64)> {
-        let mut room = [0; KEY_BYTES_MAX];
-        let key = key_of(scratch, &self.plan.key, &mut room);
-        let key_bytes = self.leaf.key_bytes;
-        let (front, nodes) = scratch.split_at_mut_checked(self.tree.scratch.nodes)?;
-        let (left, right) = nodes.split_at_mut_checked(self.tree.scratch.node_stride)?;
-        // Each image is behind its gap.
-        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-        let (left, right) = (slice_mut(left, at, self.leaf.bytes), slice_mut(right, at, self.leaf.bytes));
+        let (front, right) = self.tree.leaf_image(1).split(scratch)?;
+        let (arguments, left) = self.plan.arguments_and(self.tree.leaf_image(0), front).ok()?;
+        let (key, key_bytes) = (arguments.key(), self.leaf.key_bytes);
         let version = stripes::node_version(left)?;
 
         LeafMut::new(&self.leaf, left).purge();
@@ -136,15 +118,15 @@ impl Chime<'_> {
             }
         }
         node::set_right(left, Some(separator), fresh.address);
-        let value = front.get(self.plan.value.clone()).unwrap_or_default();
         let side = if key < &*separator { &mut *left } else { &mut *right };
         let mut touched = Touched::default();
-        LeafMut::new(&self.leaf, side).place(home, key, value, self.leaf.span, &mut touched)?;
+        LeafMut::new(&self.leaf, side).place(home, key, arguments.value(), self.leaf.span, &mut touched)?;
         LeafMut::new(&self.leaf, left).seal(version.wrapping_add(1));
         LeafMut::new(&self.leaf, right).seal(fresh.version.wrapping_add(1));
-        front.get_mut(self.tree.scratch.separator.clone())?.copy_from_slice(told);
         let vacancy = |image: &[u8]| self.buckets.exact(&Leaf::new(&self.leaf, image));
-        Some((vacancy(left), vacancy(right)))
+        let vacancies = (vacancy(left), vacancy(right));
+        scratch.get_mut(self.tree.scratch.separator.clone())?.copy_from_slice(told);
+        Some(vacancies)
     }
 
     /// Lowers the separator to right behind the largest key below it.

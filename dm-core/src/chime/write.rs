@@ -11,7 +11,7 @@
 use super::Chime;
 use super::layout::{Leaf, LeafMut, State, Touched};
 use crate::btree::descent::DescentCursor;
-use crate::btree::leaves::{Leaves, key_of, slice_mut};
+use crate::btree::leaves::Leaves;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
@@ -25,7 +25,7 @@ use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{OpError, OperationKind, Outcome, unknown};
+use crate::operation::{Arguments, OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 
@@ -58,6 +58,7 @@ pub(super) struct Decision {
 }
 
 /// What a look at the locked leaf gave.
+#[derive(Clone, Copy)]
 enum Seen {
     /// What to do; done to the image already.
     Decided(Decision),
@@ -75,14 +76,21 @@ enum Seen {
 enum Attempt {
     /// And the leaf at `emptied` seems to have no record any more.
     Done { outcome: Outcome, emptied: Option<Address> },
-    /// The leaf, held, has no way for the record that has to go in. With its vacancy.
-    Full(Held, u64),
+    /// The leaf, held, has no way for the record that has to go in.
+    Full(Held),
     /// Look for the leaf again: the copy that led there is old.
     Old,
     /// Look for the leaf again, from the root: the route was wrong.
     Lost,
     /// The leaf has to split, and the lane has no nodes for that.
     Short,
+}
+
+impl Attempt {
+    /// At the leaf that `cursor` names, after that decision was carried out.
+    fn of(decision: Decision, cursor: &DescentCursor) -> Self {
+        Self::Done { outcome: decision.outcome, emptied: decision.emptied.then_some(cursor.address) }
+    }
 }
 
 /// Why a look at the locked leaf was not enough.
@@ -104,12 +112,29 @@ struct Aim<'a> {
     trusted: bool,
 }
 
+/// [`Chime::look_locked`] without a future around the common case, one READ. `fetched`: so many entries from the home on
+/// were READ in the chain of the lock's CAS.
+macro_rules! look_locked {
+    ($chime:expr, $lane:expr, $held:expr, $fetched:expr, $aim:expr) => {{
+        let (chime, lane, held, aim) = ($chime, $lane, $held, $aim);
+        let count = chime.push_rest(lane, held, $fetched, aim);
+        match lane.port().submit().await {
+            Ok(()) => match chime.judge_read(lane, held, aim, count) {
+                Ok(seen) => seen,
+                Err(again) => chime.look_again(lane, held, aim, count, again).await,
+            },
+            Err(error) => Err(error.into()),
+        }
+    }};
+}
+
 impl Chime<'_> {
     pub(super) async fn write(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let mut cached = true;
         let mut attempts = 0;
         loop {
+            // Route, by copies or by a descent.
             let cursor = self.tree.locate(lane, &self.plan.key, cached).await?;
             let Some(mut cursor) = cursor else {
                 if !inserts {
@@ -119,11 +144,13 @@ impl Chime<'_> {
                 lane.attempt(&mut attempts, "planting the first leaf")?;
                 continue;
             };
+            // Nodes for a split, before the lock.
             if inserts {
                 self.tree.prepare_to_split(lane, cursor.address.node());
             }
             // The root word was READ again since the last attempt.
             cursor.fresh |= cursor.parent.is_null() && attempts > 0;
+            // Lock, READ, decide, WRITE + unlock.
             match self.write_at(lane, kind, &mut cursor).await? {
                 // What may follow is done from here: a future for it is not to lie within that of the attempt.
                 Attempt::Done { outcome, emptied } => {
@@ -135,8 +162,8 @@ impl Chime<'_> {
                     }
                     return Ok(outcome);
                 }
-                Attempt::Full(held, vacancy) => {
-                    let right = self.split_and_insert(lane, held, vacancy).await?;
+                Attempt::Full(held) => {
+                    let right = self.split_and_insert(lane, held).await?;
                     // The record is in. If the parent cannot be told now, an operation that meets the half-split tells
                     // it.
                     let linked = self.router().link(lane, 0, right).await;
@@ -176,25 +203,17 @@ impl Chime<'_> {
         kind: OperationKind,
         cursor: &mut DescentCursor,
     ) -> Result<Attempt, Interrupt> {
-        let port = lane.port();
         let hashed = self.hashed(lane);
-        let home = hashed.home;
         let mut trusted = true;
         for _ in 0..MOVES_MAX {
-            let mut aim = Aim { kind, cursor: &*cursor, home, trusted };
+            let mut aim = Aim { kind, cursor: &*cursor, home: hashed.home, trusted };
+            // Lock. The vacancy comes with the word; by what it was, the READ can follow the lock's CAS.
             let guess =
                 if trusted && Self::needs_one_entry(kind) { self.guess(lane, cursor.address, hashed) } else { None };
-            let follow = (self.tree.options.chain_lock_read && trusted).then(|| match guess {
-                Some(slot) => Part::Entry(slot),
-                None => {
-                    Part::Entries { first: home, count: self.entries_for(aim, self.remembered_vacancy(cursor.address)) }
-                }
-            });
-            let (held, early) = acquire!(self, lane, cursor.address, follow);
-            let fetched = match follow {
-                Some(Part::Entries { count, .. }) if early => count,
-                _ => 0,
-            };
+            let follow = (self.tree.options.chain_lock_read && trusted).then(|| self.probably_needed(aim, guess));
+            let (mut held, early) = acquire!(self, lane, cursor.address, follow);
+            // READ the entry where the key probably is; if it is not there, the neighborhood or the hop range. Decide,
+            // and change the image.
             let at_once = match guess {
                 Some(slot) => self.change_entry(lane, &held, (slot, early), kind).await,
                 None => Ok(None),
@@ -202,14 +221,11 @@ impl Chime<'_> {
             let mut seen = match at_once {
                 Ok(Some(decision)) => Ok(Seen::Decided(decision)),
                 Ok(None) => {
-                    let count = self.push_rest(lane, &held, fetched, aim);
-                    match port.submit().await {
-                        Ok(()) => match self.judge_read(lane, &held, aim, count) {
-                            Ok(seen) => seen,
-                            Err(again) => self.look_again(lane, &held, aim, count, again).await,
-                        },
-                        Err(error) => Err(error.into()),
-                    }
+                    let fetched = match follow {
+                        Some(Part::Entries { count, .. }) if early => count,
+                        _ => 0,
+                    };
+                    look_locked!(self, lane, &held, fetched, aim)
                 }
                 Err(error) => Err(error),
             };
@@ -219,49 +235,52 @@ impl Chime<'_> {
                 aim.trusted = false;
                 seen = self.look_locked(lane, &held, aim).await;
             }
-            match seen {
-                Ok(Seen::Decided(decision)) => {
-                    if decision.slot.is_some() {
-                        self.note(held.protects, hashed, decision.slot);
-                    }
-                    if decision.change == Change::Nothing {
-                        self.release(lane, held.freed_as(decision.vacancy)).await?;
-                    } else {
-                        self.push_change(lane, &held, decision.change)?;
-                        release_with!(self, lane, held.freed_as(decision.vacancy));
-                    }
-                    let emptied = decision.emptied.then_some(cursor.address);
-                    return Ok(Attempt::Done { outcome: decision.outcome, emptied });
-                }
-                Ok(Seen::NoRoom(vacancy)) if !self.tree.ready_to_split(lane) => {
-                    self.release(lane, held.freed_as(vacancy)).await?;
-                    return Ok(Attempt::Short);
-                }
-                Ok(Seen::NoRoom(vacancy)) => return Ok(Attempt::Full(held, vacancy)),
-                Ok(Seen::Doubted) => {
-                    self.release(lane, held).await?;
-                    return Ok(Attempt::Old);
-                }
-                Ok(Seen::Elsewhere(fence_check)) => {
-                    self.release(lane, held).await?;
+            if let Ok(Seen::Decided(Decision { slot: slot @ Some(_), .. })) = seen {
+                self.note(held.protects, hashed, slot);
+            }
+            // WRITE what changed + unlock. The word says then where the leaf has room.
+            if let Ok(Seen::Decided(Decision { vacancy, .. }) | Seen::NoRoom(vacancy)) = seen {
+                held = held.freed_as(vacancy);
+            }
+            if let Ok(Seen::Decided(decision)) = seen
+                && decision.change != Change::Nothing
+            {
+                self.push_change(lane, &held, decision.change)?;
+                release_with!(self, lane, held);
+                return Ok(Attempt::of(decision, cursor));
+            }
+            if matches!(seen, Ok(Seen::NoRoom(_))) && self.tree.ready_to_split(lane) {
+                return Ok(Attempt::Full(held));
+            }
+            // Nothing to write: unlock.
+            self.release(lane, held).await?;
+            match seen? {
+                Seen::Decided(decision) => return Ok(Attempt::of(decision, cursor)),
+                Seen::NoRoom(_) => return Ok(Attempt::Short),
+                Seen::Doubted => return Ok(Attempt::Old),
+                Seen::Elsewhere(fence_check) => {
                     let (from, address) = (cursor.from, cursor.address);
-                    self.tree.learn(lane, cursor, fence_check, self.tree.scratch.node(0));
+                    self.tree.learn(lane, cursor, fence_check, self.tree.leaf_image(0));
                     if cursor.is_sent_back_too_often() {
                         self.mend_forwarding(lane, from, address).await?;
                     }
                     trusted = false;
                 }
-                Ok(Seen::Lost) => {
-                    self.release(lane, held).await?;
-                    return Ok(Attempt::Lost);
-                }
-                Err(error) => {
-                    self.release(lane, held).await?;
-                    return Err(error.into());
-                }
+                Seen::Lost => return Ok(Attempt::Lost),
             }
         }
         Ok(Attempt::Lost)
+    }
+
+    /// What is READ of a leaf before its vacancy is known.
+    fn probably_needed(&self, aim: Aim<'_>, guess: Option<usize>) -> Part {
+        match guess {
+            Some(slot) => Part::Entry(slot),
+            None => {
+                let vacancy = self.remembered_vacancy(aim.cursor.address);
+                Part::Entries { first: aim.home, count: self.entries_for(aim, vacancy) }
+            }
+        }
     }
 
     /// Entries from the home on that an operation looks at in a leaf whose lock word says `vacancy`.
@@ -279,12 +298,7 @@ impl Chime<'_> {
 
     /// READs what it takes of the locked leaf and decides.
     async fn look_locked(&self, lane: &Lane<'_>, held: &Held, aim: Aim<'_>) -> Result<Seen, OpError> {
-        let count = self.push_rest(lane, held, 0, aim);
-        lane.port().submit().await?;
-        match self.judge_read(lane, held, aim, count) {
-            Ok(seen) => seen,
-            Err(again) => self.look_again(lane, held, aim, count, again).await,
-        }
+        look_locked!(self, lane, held, 0, aim)
     }
 
     /// Pushes the READs of what it takes of the locked leaf beyond the `fetched` entries from the home on that were
@@ -374,14 +388,9 @@ impl Chime<'_> {
         aim: Aim<'_>,
         count: usize,
     ) -> Result<Seen, DecodeError> {
-        let mut room = [0; KEY_BYTES_MAX];
-        let key = key_of(scratch, &self.plan.key, &mut room);
-        let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
-            return Err(DecodeError::Corrupt("scratch shorter than planned"));
-        };
-        let at = self.tree.scratch.node(0) - self.tree.scratch.nodes;
-        let image = slice_mut(nodes, at, self.leaf.bytes);
+        let (mut arguments, image) = self.plan.arguments_and(self.tree.leaf_image(0), scratch)?;
         if count >= self.leaf.span {
+            let key = arguments.key();
             let mut fence_check = node::judge(image, &self.leaf_wanted(held.protects), key);
             if planted(Mutant::LARGEST_KEY_DECIDES) {
                 fence_check = fence_check
@@ -401,8 +410,8 @@ impl Chime<'_> {
                 return Err(DecodeError::Torn);
             }
         }
-        self.seal_write(lane, front);
-        Ok(self.decide(aim, key, front, image, held.free, count))
+        self.seal_write(lane, &mut arguments);
+        Ok(self.decide(aim, &mut arguments, image, held.free, count))
     }
 
     /// Where a leaf stands to a key by what it holds.
@@ -422,11 +431,18 @@ impl Chime<'_> {
     }
 
     /// Decides what the operation does to the locked leaf, and does it to the image.
-    fn decide(&self, aim: Aim<'_>, key: &[u8], front: &mut [u8], image: &mut [u8], vacancy: u64, count: usize) -> Seen {
+    fn decide(
+        &self,
+        aim: Aim<'_>,
+        arguments: &mut Arguments<'_>,
+        image: &mut [u8],
+        vacancy: u64,
+        count: usize,
+    ) -> Seen {
         use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
         let Aim { kind, home, .. } = aim;
         let leaf = Leaf::new(&self.leaf, image);
-        let found = leaf.find_locked(home, key, State::Live);
+        let found = leaf.find_locked(home, arguments.key(), State::Live);
         let seen = |slot: usize| {
             let range = if planted(Mutant::RANGE_ENDS_AT_ROOM) {
                 self.buckets.hop_range(vacancy, home)
@@ -441,19 +457,11 @@ impl Chime<'_> {
                 let change = Change::Nothing;
                 return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot: None });
             }
-            return self.insert(
-                key,
-                front.get(self.plan.value.clone()).unwrap_or_default(),
-                image,
-                home,
-                vacancy,
-                count,
-            );
+            return self.insert(arguments.key(), arguments.value(), image, home, vacancy, count);
         };
-        let differs = matches!(kind, UpdateIf | DeleteIf)
-            && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        let differs = matches!(kind, UpdateIf | DeleteIf) && !leaf.value_is(slot, arguments.expected());
         if matches!(kind, Insert) || differs {
-            leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+            leaf.read_value(slot, arguments.output());
         }
         let outcome = kind.outcome_of_present(differs);
         let mut touched = Touched::default();
@@ -461,7 +469,7 @@ impl Chime<'_> {
         let mut change = Change::Entries { first: slot, count: 1 };
         match outcome {
             Outcome::Updated | Outcome::Replaced => {
-                leaf.set_value(slot, front.get(self.plan.value.clone()).unwrap_or_default());
+                leaf.set_value(slot, arguments.value());
                 touched.add(slot);
             }
             Outcome::Deleted => {
@@ -537,7 +545,7 @@ impl Chime<'_> {
 
     /// Pushes the WRITEs of what was changed in image 0.
     fn push_change(&self, lane: &Lane<'_>, held: &Held, change: Change) -> Result<(), OpError> {
-        let at = self.tree.scratch.node(0);
+        let image = self.tree.leaf_image(0);
         if change != Change::Nothing {
             lane.change_is_next();
         }
@@ -550,17 +558,16 @@ impl Chime<'_> {
                 let [high, low] = self.leaf.runs(first, count).map(|run| self.leaf.write_range(&run));
                 let (tree, lock, leaf) = (&self.tree, held.lock, held.protects);
                 if low.is_empty() {
-                    tree.push_in_place(lane, lock, Label::Entry, leaf, high, at)?;
+                    tree.push_in_place(lane, lock, Label::Entry, leaf, high, image)?;
                 } else {
                     // One without the other would be a key that is on its way, twice there or not at all.
-                    let places = (at, tree.scratch.node(1));
-                    tree.push_both_in_place(lane, lock, Label::Entry, leaf, [high, low], places)?;
+                    let images = (image, tree.leaf_image(1));
+                    tree.push_both_in_place(lane, lock, Label::Entry, leaf, [high, low], images)?;
                 }
             }
             Change::Leaf(reason) => {
                 lane.mark(reason);
-                let all = 0..self.leaf.bytes;
-                self.tree.push_in_place(lane, held.lock, Label::Node, held.protects, all, at)?;
+                self.tree.push_in_place(lane, held.lock, Label::Node, held.protects, 0..image.bytes, image)?;
             }
         }
         Ok(())

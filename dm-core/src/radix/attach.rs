@@ -10,7 +10,7 @@
 use super::cursor::{DescentCursor, Why};
 use super::leaf::RadixLeaf;
 use super::replace::Replace;
-use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot, word};
+use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot};
 use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -78,10 +78,10 @@ pub(crate) trait Attach<'s>: Replace<'s> {
     ) -> Result<Attached, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(Attached::Again { copied: false }) };
         let leaf = self.tree().carve(lane, way.patient, NodeClass::Leaf, node.node(), self.place_bytes()).await?;
-        let at = self.tree().scratch.node(0);
         let partial = lane.port().with(|scratch| {
             let mut room = [0; 64];
-            let position = Header::from_word(word(scratch, at)).map_or(0, |header| usize::from(header.position));
+            let header = Header::from_word(self.tree().scratch.node(0).word(scratch));
+            let position = header.map_or(0, |header| usize::from(header.position));
             self.key(scratch, &mut room).get(position).copied().unwrap_or_default()
         });
         let to = Slot::leaf(partial, leaf);
@@ -89,7 +89,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         let mut here = leaf.node() == node.node();
         for index in empty..kind.slots() {
             // A slot that is taken in the image is another byte's: the descent looked at all of them.
-            let seen = Slot(lane.port().with(|scratch| word(scratch, at + SLOTS_AT + 8 * index)));
+            let seen = Slot(lane.port().with(|scratch| self.tree().scratch.slot(0, index).word(scratch)));
             if !seen.is_empty() {
                 continue;
             }
@@ -171,12 +171,12 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             let key = self.key(scratch, &mut room);
             match why {
                 Why::Leaf(..) => {
-                    let other = self.leaf_key(scratch.get(self.tree().scratch.leaf(0)..).unwrap_or_default());
+                    let other = self.leaf_key(self.tree().scratch.leaf(0).of(scratch));
                     let at = key.iter().zip(other).position(|(a, b)| a != b)?;
                     Some((at, *other.get(at)?)).filter(|_| at >= begin)
                 }
                 Why::Header(at) => {
-                    let header = Header::from_word(word(scratch, self.tree().scratch.node(0)))?;
+                    let header = Header::from_word(self.tree().scratch.node(0).word(scratch))?;
                     Some((at, header.byte_at(at)?))
                 }
                 Why::Empty | Why::Slot(..) => Some((0, 0)),
@@ -204,14 +204,14 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 return Err(error);
             }
         };
-        let build = self.tree().scratch.build;
+        let images = self.tree().scratch.build().with_bytes(node_bytes);
         let to = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
             let byte = |at: usize| key.get(at).copied().unwrap_or_default();
             let mut start = begin;
             for i in 0..count {
-                let image = scratch.get_mut(build + i * node_bytes..).unwrap_or_default();
+                let image = images.nth(i).of_mut(scratch);
                 if i + 1 < count {
                     let position = start + BYTES_MAX;
                     let next = nodes.plus((i + 1) * node_bytes);
@@ -233,8 +233,8 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             if count > 0 { Slot::node(partial, NodeType::SMALLEST, nodes) } else { Slot::leaf(partial, leaf) }
         });
         if count > 0 {
-            let write = Request::write(Label::Node, nodes.node(), nodes.offset(), count * node_bytes, build);
-            lane.port().push(write);
+            let bytes = count * node_bytes;
+            lane.port().push(Request::write(Label::Node, nodes.node(), nodes.offset(), bytes, images.at));
         }
         self.push_leaf(lane, leaf);
         lane.change_is_next();
@@ -269,11 +269,11 @@ pub(crate) trait Attach<'s>: Replace<'s> {
 
     /// Puts the new nodes, whose images are in the build range, into the cache.
     fn copy_chain(&self, lane: &Lane<'_>, first: Slot, count: usize) {
-        let bytes = NodeType::SMALLEST.bytes();
+        let images = self.tree().scratch.build().with_bytes(NodeType::SMALLEST.bytes());
         lane.port().with(|scratch| {
             let mut to = first;
             for i in 0..count {
-                let image = scratch.get(self.tree().scratch.build + i * bytes..).unwrap_or_default();
+                let image = images.nth(i).of(scratch);
                 let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.tree().index) else { return };
                 self.tree().cache.insert(to, &node, self.tree().epoch(lane));
                 to = node.slot(0);

@@ -103,7 +103,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };
             let fits = path.levels == 0
                 || lane.port().with(|scratch| {
-                    let key = self.leaf_key(scratch.get(self.tree().scratch.leaf(i)..).unwrap_or_default());
+                    let key = self.leaf_key(self.tree().scratch.leaf(i).of(scratch));
                     let prefix = scratch.get(self.plan().key.clone()).unwrap_or_default();
                     let position = usize::from(children.depth).saturating_sub(1);
                     key.get(..position) == prefix.get(..position) && key.get(position) == Some(&leaf.partial())
@@ -113,7 +113,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
             }
             let first = census.leaves == 0;
             lane.port().with(|scratch| {
-                let image = scratch.get(self.tree().scratch.leaf(i)..).unwrap_or_default();
+                let image = self.tree().scratch.leaf(i).of(scratch);
                 let valid = match self.state(image) {
                     Ok(state) => state == LeafState::Valid,
                     Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),

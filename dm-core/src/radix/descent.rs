@@ -182,14 +182,13 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         kind: NodeType,
         place: Place,
     ) -> Result<Look, OpError> {
-        let at = self.tree().scratch.node(0);
-        let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
+        let image = self.tree().scratch.node(0).with_bytes(kind.bytes());
+        let read = Request::read(Label::Inner, place.node(), place.offset(), image.bytes, image.at).untimed();
         lane.port().call(read).await?;
         Ok(lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
-            let image = scratch.get(at..at + kind.bytes()).unwrap_or_default();
-            let node = match Node::new(image, kind, self.tree().index) {
+            let node = match Node::new(image.of(scratch), kind, self.tree().index) {
                 Ok(node) => node,
                 Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
                 Err(_) => return Look::Unfit("no node"),

@@ -1,7 +1,7 @@
 //! Freezing: a lane sets the frozen bit of every slot of a node. No slot of the node changes after that, so the node
 //! can be replaced ([`super::replace`]) or left out of the node above ([`super::tombstones`]).
 
-use super::slot::{NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use super::slot::{NodeType, Place, SLOTS_AT, Slot};
 use super::tree::Tree;
 use crate::lane::Lane;
 use crate::mutants::{Mutant, planted};
@@ -29,9 +29,8 @@ impl Tree<'_> {
             return Ok(());
         }
         let port = lane.port();
-        let at = self.scratch.node(image) + SLOTS_AT;
         let masked = self.capabilities.masked_atomics;
-        let slot_at = |i: usize| Slot(port.with(|scratch| word(scratch, at + 8 * i)));
+        let slot_at = |i: usize| Slot(port.with(|scratch| self.scratch.slot(image, i).word(scratch)));
         for _ in 0..PASSES_MAX {
             let (mut from, mut left) = (0, false);
             while from < kind.slots() {
@@ -60,7 +59,7 @@ impl Tree<'_> {
                     let number = usize::from(*number);
                     let now = if masked || found == slot_at(number) { found.frozen() } else { found };
                     left |= !now.is_frozen();
-                    port.with(|scratch| set_word(scratch, at + 8 * number, now.0));
+                    port.with(|scratch| self.scratch.slot(image, number).set_word(scratch, now.0));
                 }
             }
             if !left {

@@ -10,6 +10,7 @@ use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::operation::ScratchPlan;
+use crate::operation::span::Span;
 use crate::verbs::Request;
 use core::future::Future;
 
@@ -58,8 +59,8 @@ pub(crate) trait RadixLeaf<'s>: Sized {
     /// The READ of a leaf into leaf image `i`.
     fn leaf_request(&self, leaf: Place, i: usize) -> Request;
 
-    /// The READ of the word that has a leaf's state, to scratch offset `at`.
-    fn state_request(&self, leaf: Place, at: usize) -> Request;
+    /// The READ of the word that has a leaf's state.
+    fn state_request(&self, leaf: Place, word: Span) -> Request;
 
     /// Whether that word is a deleted leaf's, finalized or not.
     fn is_tombstone(word: u64) -> bool;

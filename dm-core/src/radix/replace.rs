@@ -11,7 +11,7 @@
 
 use super::cursor::DescentCursor;
 use super::leaf::RadixLeaf;
-use super::slot::{self, Child, Node, NodeType, Place, SLOTS_AT, Slot, word};
+use super::slot::{self, Child, Node, NodeType, Place, Slot};
 use super::tombstones::Tombstones;
 use super::tree::{Way, corrupt};
 use crate::lane::Lane;
@@ -51,9 +51,8 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         if way.copies {
             self.finalize_some(lane, kind).await?;
         }
-        let at = self.tree().scratch.node(0) + SLOTS_AT;
         let count = lane.port().with(|scratch| {
-            let slots = (0..kind.slots()).map(|number| Slot(word(scratch, at + 8 * number)));
+            let slots = (0..kind.slots()).map(|number| Slot(self.tree().scratch.slot(0, number).word(scratch)));
             slots.filter(|slot| !slot.is_empty()).count()
         });
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
@@ -72,23 +71,21 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         } else {
             None
         };
-        let (at, build) = (self.tree().scratch.node(0), self.tree().scratch.build);
         lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
-            let Some((front, images)) = scratch.split_at_mut_checked(self.tree().scratch.nodes) else { return };
-            let image = images.get(at - self.tree().scratch.nodes..).unwrap_or_default();
+            let Some((front, image)) = self.tree().scratch.node(0).split(scratch) else { return };
             let Ok(old) = Node::new(image, kind, self.tree().index) else { return };
             let header = slot::Header { kind: larger, ..old.header };
-            let image = front.get_mut(build..).unwrap_or_default();
+            let image = self.tree().scratch.build().of_mut(front);
             // A node that was full has no slot for the byte now, if it had none before.
             let partial = key.get(usize::from(header.position)).copied().unwrap_or_default();
             let new = leaf.map(|leaf| Slot::leaf(partial, leaf));
             let stay = old.slots().filter(|slot| !slot.is_empty()).map(Slot::thawed);
             slot::build(image, &header, self.tree().index, stay.chain(new));
         });
-        let write = Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), build);
-        lane.port().push(write);
+        let image = self.tree().scratch.build().at;
+        lane.port().push(Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), image));
         if let Some(leaf) = leaf {
             self.push_leaf(lane, leaf);
             lane.change_is_next();
@@ -113,7 +110,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
             lane.port().with(|scratch| {
-                let image = scratch.get(build..).unwrap_or_default();
+                let image = self.tree().scratch.build().of(scratch);
                 if let Ok(node) = Node::new(image, larger, self.tree().index) {
                     self.tree().cache.insert(to, &node, self.tree().epoch(lane));
                 }

@@ -6,7 +6,7 @@
 
 use super::leaf::{LeafState, RadixLeaf};
 use super::slot::{Child, Slot, word};
-use super::tree::{NODE_IMAGES, PATH_BYTES, corrupt};
+use super::tree::{NODE_IMAGES, corrupt};
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -76,7 +76,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
     /// path, the last of them the leaf's own. The nodes' headers have the bytes in between.
     fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
         let level = |i: usize| {
-            let at = self.tree().scratch.path + i * PATH_BYTES;
+            let at = self.tree().scratch.level(i).at;
             Level::from_words([word(scratch, at), word(scratch, at + 8)])
         };
         let turned = |below: usize| {
@@ -110,7 +110,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             let low = front.get(self.plan().key.clone()).unwrap_or_default();
             let high = front.get(self.plan().key_high.clone()).unwrap_or_default();
             for i in 0..children.count {
-                let image = front.get(self.tree().scratch.leaf(i)..).unwrap_or_default();
+                let image = self.tree().scratch.leaf(i).of(front);
                 let key = self.leaf_key(image);
                 let valid = match self.state(image) {
                     Ok(state) => state == LeafState::Valid,

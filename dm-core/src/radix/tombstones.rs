@@ -15,12 +15,13 @@
 
 use super::cursor::DescentCursor;
 use super::leaf::{Judged, LeafState, RadixLeaf};
-use super::slot::{Child, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
+use super::slot::{Child, Node, NodeType, Place, Slot};
 use super::tree::Way;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::operation::OpError;
+use crate::operation::span::Span;
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
@@ -85,18 +86,17 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     }
 
     fn slot_in(&self, lane: &Lane<'_>, image: usize, number: usize) -> Slot {
-        let at = self.tree().scratch.node(image) + SLOTS_AT + 8 * number;
-        Slot(lane.port().with(|scratch| word(scratch, at)))
+        Slot(lane.port().with(|scratch| self.tree().scratch.slot(image, number).word(scratch)))
     }
 
     /// READs the states of the leaves of node image `image` into the scratch of node image `states`, which has no node
     /// then.
     async fn read_states(&self, lane: &Lane<'_>, kind: NodeType, image: usize, states: usize) -> Result<(), OpError> {
-        let (port, at) = (lane.port(), self.tree().scratch.node(states));
+        let port = lane.port();
         let mut pushed = 0;
         for number in 0..kind.slots() {
             let Some(leaf) = self.leaf_in(lane, image, number) else { continue };
-            port.push(self.state_request(leaf, at + 8 * number));
+            port.push(self.state_request(leaf, self.state_in(states, number)));
             pushed += 1;
             if pushed == OUTBOX_REQUESTS {
                 port.submit().await?;
@@ -109,10 +109,14 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         Ok(())
     }
 
+    /// Where the state of the leaf in slot `number` is, in the scratch of node image `states`.
+    fn state_in(&self, states: usize, number: usize) -> Span {
+        Span::new(self.tree().scratch.node(states).at + 8 * number, 8)
+    }
+
     /// Whether the state that was READ is that of a deleted leaf.
     fn seems_deleted(&self, lane: &Lane<'_>, states: usize, number: usize) -> bool {
-        let at = self.tree().scratch.node(states) + 8 * number;
-        Self::is_tombstone(lane.port().with(|scratch| word(scratch, at)))
+        Self::is_tombstone(lane.port().with(|scratch| self.state_in(states, number).word(scratch)))
     }
 
     /// Whether leaves are deleted in the small node in node image 0, to which `cursor` leads and whose first empty slot
@@ -166,13 +170,11 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
                 let left = self.finalize_below(lane, kind, node).await?;
                 now = left.map(|left| if left.is_empty() { Slot::EMPTY } else { left.under(was.partial()) });
             }
-            let (image, states) =
-                (self.tree().scratch.node(0) + SLOTS_AT + 8 * number, self.tree().scratch.node(STATES) + 8 * number);
             lane.port().with(|scratch| {
                 if let Some(now) = now {
-                    set_word(scratch, image, now.frozen().0);
+                    self.tree().scratch.slot(0, number).set_word(scratch, now.frozen().0);
                 }
-                set_word(scratch, states, if now.is_some() { was.0 } else { 0 });
+                self.state_in(STATES, number).set_word(scratch, if now.is_some() { was.0 } else { 0 });
             });
             lane.check_deadline()?;
         }
@@ -197,7 +199,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             stay
         };
         let is_node = lane.port().with(|scratch| {
-            let image = scratch.get(self.tree().scratch.node(BELOW)..).unwrap_or_default();
+            let image = self.tree().scratch.node(BELOW).of(scratch);
             Node::new(image, kind, self.tree().index).is_ok()
         });
         if !is_node {
@@ -238,7 +240,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     }
 
     async fn read_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<(), OpError> {
-        let at = self.tree().scratch.node(BELOW);
+        let at = self.tree().scratch.node(BELOW).at;
         let read = Request::read(Label::Inner, node.node(), node.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
@@ -246,8 +248,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
 
     /// How many places [`Tombstones::retire_finalized`] retires, at most.
     fn count_finalized(&self, lane: &Lane<'_>, kind: NodeType) -> usize {
-        let at = self.tree().scratch.node(STATES);
-        let was = |number| Slot(lane.port().with(|scratch| word(scratch, at + 8 * number)));
+        let was = |number| Slot(lane.port().with(|scratch| self.state_in(STATES, number).word(scratch)));
         let pieces = (0..kind.slots()).map(|number| match was(number).child() {
             Ok(Child::Leaf(_)) => 1,
             Ok(Child::Node(below, _)) => 1 + below.slots(),
@@ -259,8 +260,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     /// Puts the places of leaves and nodes that [`Tombstones::finalize_some`] has left out into the limbo list.
     async fn retire_finalized(&self, lane: &Lane<'_>, way: &Way, kind: NodeType) -> Result<(), OpError> {
         for number in 0..kind.slots() {
-            let at = self.tree().scratch.node(STATES) + 8 * number;
-            let was = Slot(lane.port().with(|scratch| word(scratch, at)));
+            let was = Slot(lane.port().with(|scratch| self.state_in(STATES, number).word(scratch)));
             match was.child() {
                 Ok(Child::Leaf(leaf)) => {
                     lane.mark(Mark::LEAF_LEFT_OUT);

@@ -2,7 +2,7 @@
 //! lanes use it at once.
 
 use super::cache::NodeCache;
-use super::slot::{COVERS_MAX, NODE_BYTES_MAX, Place, Slot};
+use super::slot::{COVERS_MAX, NODE_BYTES_MAX, NodeType, Place, SLOTS_AT, Slot};
 use super::space::{Room, Space};
 use crate::error::VerbError;
 use crate::lane::Lane;
@@ -10,6 +10,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::memory::Participant;
 use crate::memory::chunks::{self, RequestIds, Want};
+use crate::operation::span::Span;
 use crate::operation::{Cause, Effect, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
@@ -25,6 +26,12 @@ pub(crate) const KEY_BYTES_MAX: usize = 64;
 
 /// Nodes that a leaf split makes at most: those of two keys of 64 bytes that differ in the last byte only.
 pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
+
+/// Scratch bytes for nodes being written: the largest node, or the nodes of a leaf split.
+pub const BUILD_BYTES: usize = {
+    let chain_bytes = CHAIN_NODES_MAX * NodeType::SMALLEST.bytes();
+    if chain_bytes > NODE_BYTES_MAX { chain_bytes } else { NODE_BYTES_MAX }
+};
 
 /// Node images that a lane keeps while it walks. The image of a deeper node overwrites that of a node above, which is
 /// READ again later.
@@ -45,33 +52,57 @@ pub struct Scratch {
     pub small: usize,
     /// What recovery READs, and a redo record.
     pub recovery: Range<usize>,
-    /// The leaf being written.
-    pub fresh_leaf: usize,
-    /// Leaves that were READ.
-    pub leaves: usize,
-    /// Distance from one to the next.
+    /// Where [`Scratch::fresh_leaf`] begins.
+    pub fresh_leaf_at: usize,
+    /// Where leaves begin that were READ. A gap before the first one has room for the header of a redo record.
+    pub leaves_at: usize,
+    /// Distance from one to the next: bytes of a leaf's place.
     pub leaf_stride: usize,
     /// How many there is room for, 1..=16.
     pub leaves_at_once: usize,
-    /// Nodes being written.
-    pub build: usize,
-    /// The path of a walk, 16 bytes a level.
-    pub path: usize,
-    /// Images of nodes.
-    pub nodes: usize,
+    /// Where [`Scratch::build`] begins.
+    pub build_at: usize,
+    /// Where the path of a walk begins, [`PATH_BYTES`] a level.
+    pub path_at: usize,
+    /// Where the images of nodes begin.
+    pub nodes_at: usize,
 }
 
 impl Scratch {
-    /// Scratch offset of leaf image `i`.
+    /// The leaf being written.
     #[inline]
-    pub const fn leaf(&self, i: usize) -> usize {
-        self.leaves + i * self.leaf_stride
+    pub const fn fresh_leaf(&self) -> Span {
+        Span::new(self.fresh_leaf_at, self.leaf_stride)
     }
 
-    /// Scratch offset of the node image for `level` of a walk.
+    /// Leaf image `i`.
     #[inline]
-    pub const fn node(&self, level: usize) -> usize {
-        self.nodes + level % NODE_IMAGES * NODE_BYTES_MAX
+    pub const fn leaf(&self, i: usize) -> Span {
+        Span::new(self.leaves_at, self.leaf_stride).nth(i)
+    }
+
+    /// The node image for `level` of a walk, with room for the largest node.
+    #[inline]
+    pub const fn node(&self, level: usize) -> Span {
+        Span::new(self.nodes_at, NODE_BYTES_MAX).nth(level % NODE_IMAGES)
+    }
+
+    /// Nodes being written.
+    #[inline]
+    pub const fn build(&self) -> Span {
+        Span::new(self.build_at, BUILD_BYTES)
+    }
+
+    /// Level `i` of a walk's path.
+    #[inline]
+    pub const fn level(&self, i: usize) -> Span {
+        Span::new(self.path_at, PATH_BYTES).nth(i)
+    }
+
+    /// Slot `number` of the node in image `image`.
+    #[inline]
+    pub const fn slot(&self, image: usize, number: usize) -> Span {
+        Span::new(self.node(image).at + SLOTS_AT + 8 * number, 8)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::leaf::RadixLeaf;
 use super::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
-use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, corrupt};
+use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -90,12 +90,12 @@ impl Iterator for Bits {
 /// Steps of walks in any radix tree.
 pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     fn level(&self, lane: &Lane<'_>, i: usize) -> Level {
-        let at = self.tree().scratch.path + i * PATH_BYTES;
+        let at = self.tree().scratch.level(i).at;
         Level::from_words(lane.port().with(|scratch| [word(scratch, at), word(scratch, at + 8)]))
     }
 
     fn set_level(&self, lane: &Lane<'_>, i: usize, level: Level) {
-        let at = self.tree().scratch.path + i * PATH_BYTES;
+        let at = self.tree().scratch.level(i).at;
         let [to, rest] = level.words();
         lane.port().with(|scratch| {
             set_word(scratch, at, to);
@@ -113,7 +113,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         *owner = path.levels as u8;
         let to = self.level(lane, level).to;
         let Ok(Child::Node(kind, place)) = to.child() else { return Ok(()) };
-        let at = self.tree().scratch.node(level);
+        let at = self.tree().scratch.node(level).at;
         let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
         Ok(())
@@ -131,7 +131,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
             return Err(corrupt(self.tree().root, "a path without a node"));
         };
         lane.port().with(|scratch| {
-            let image = scratch.get(self.tree().scratch.node(level)..).unwrap_or_default();
+            let image = self.tree().scratch.node(level).of(scratch);
             let node = match Node::new(image, kind, self.tree().index) {
                 Ok(node) => node,
                 Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
@@ -248,10 +248,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     }
 
     fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
-        lane.port().with(|scratch| {
-            let image = scratch.get(self.tree().scratch.leaf(i)..).unwrap_or_default();
-            self.state(image) == Err(DecodeError::Torn)
-        })
+        lane.port().with(|scratch| self.state(self.tree().scratch.leaf(i).of(scratch)) == Err(DecodeError::Torn))
     }
 
     /// How many nodes the pool has room for. A walk that enters more nodes goes in circles, so the pool is damaged.

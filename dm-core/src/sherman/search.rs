@@ -12,12 +12,10 @@ impl Sherman<'_> {
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         let output = self.plan.output.clone();
         let key_range = self.plan.key.clone();
-        let at = self.tree.scratch.node(0);
         let visit = self
             .visit(
                 lane,
                 &key_range,
-                at,
                 |image, key, value| {
                     let leaf = Leaf::new(&self.leaf, image);
                     let slot = leaf.find(key)?;

@@ -7,7 +7,6 @@
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use super::parameters::VALUE_BYTES_MAX;
-use crate::btree::leaves::{key_of, slice_mut};
 use crate::btree::link::raise_node_version;
 use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
 use crate::btree::router::Router;
@@ -23,7 +22,8 @@ use crate::remote::place::NodeClass;
 impl Sherman<'_> {
     /// Splits the locked, full leaf in image 0 and inserts the operation's record; then links the sibling in the
     /// parent.
-    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held, left: Address) -> Result<(), Interrupt> {
+    pub(super) async fn split_and_insert(&self, lane: &Lane<'_>, held: Held) -> Result<(), Interrupt> {
+        let left = held.protects;
         let Some(fresh) = lane.take_to_link(NodeClass::Leaf, left.node()) else {
             self.tree.release(lane, held).await?;
             return Err(Interrupt::NoMemory);
@@ -32,33 +32,27 @@ impl Sherman<'_> {
         if fresh.version != 0 {
             lane.mark(Mark::NODE_REUSED);
         }
-        let (left_at, right_at) = (self.tree.scratch.node(0), self.tree.scratch.node(1));
+        let image = self.tree.leaf_image(0);
         let right = fresh.address;
         lane.port().with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            let key = key_of(scratch, &self.plan.key, &mut room);
-            let nodes_at = self.tree.scratch.nodes;
-            let Some((front, nodes)) = scratch.split_at_mut_checked(nodes_at) else { return };
-            let Some((left_half, right_half)) = nodes.split_at_mut_checked(right_at - nodes_at) else { return };
-            let left_image = slice_mut(left_half, left_at - nodes_at, self.leaf.bytes);
-            let right_image = slice_mut(right_half, 0, self.leaf.bytes);
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
+            let Some((front, right_half)) = self.tree.leaf_image(1).split(scratch) else { return };
+            let Ok((arguments, left_half)) = self.plan.arguments_and(image, front) else { return };
             let mut separator = [0; KEY_BYTES_MAX];
             let Some(separator) = separator.get_mut(..self.leaf.key_bytes) else { return };
-            self.split_images(left_image, right_image, right, separator);
-            let half = if key < &*separator { &mut *left_image } else { &mut *right_image };
+            self.split_images(left_half, right_half, right, separator);
+            let half = if arguments.key() < &*separator { &mut *left_half } else { &mut *right_half };
             let mut half = LeafMut::new(&self.leaf, half);
             if let Some(slot) = half.view().free_slot() {
-                half.put(slot, key, value);
+                half.put(slot, arguments.key(), arguments.value());
             }
-            raise_node_version(left_image);
-            stripes::set_node_version(right_image, fresh.version.wrapping_add(1));
-            if let Some(place) = front.get_mut(self.tree.scratch.separator.clone()) {
+            raise_node_version(left_half);
+            stripes::set_node_version(right_half, fresh.version.wrapping_add(1));
+            if let Some(place) = scratch.get_mut(self.tree.scratch.separator.clone()) {
                 place.copy_from_slice(separator);
             }
         });
         lane.change_is_next();
-        self.tree.write_split(lane, held, (left, left_at), (right, right_at), self.leaf.bytes).await?;
+        self.tree.write_split(lane, held, (left, right), image).await?;
         lane.is_through(fresh);
         // The record is in. If the parent cannot be told now, the next operation that meets the half-split does it.
         lane.end_change(Router::link(&self.tree, lane, 0, right).await);

@@ -8,14 +8,14 @@
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut};
+use crate::btree::MOVES_MAX;
 use crate::btree::descent::DescentCursor;
-use crate::btree::leaves::{Leaves, judge_leaf, key_of, slice_mut};
+use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
 use crate::btree::merge::Merge;
-use crate::btree::node::{FenceCheck, KEY_BYTES_MAX};
-use crate::btree::read::Torn;
+use crate::btree::node::{self, FenceCheck};
+use crate::btree::read::{Target, read_locked};
 use crate::btree::router::Router;
-use crate::btree::{MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -23,17 +23,26 @@ use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::operation::{OpError, OperationKind, Outcome, unknown};
 use crate::remote::address::Address;
+use crate::remote::lock_word::LockId;
 use crate::verbs::Label;
 
 /// What a look at the locked leaf decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
-    /// Nothing to write.
-    Unchanged(Outcome),
-    /// Entry `slot` of the image was changed.
-    Changed { outcome: Outcome, slot: usize, emptied: bool },
+    /// The operation ends here, with that change of the image, which is to be written.
+    Done { outcome: Outcome, change: Option<Change> },
     /// A record has to go in and there is no slot.
     NoRoom,
+    /// The key is in another leaf.
+    Elsewhere(FenceCheck),
+}
+
+/// A changed entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    slot: usize,
+    /// The leaf has lost its last record.
+    emptied: bool,
 }
 
 /// How an attempt at one leaf ended.
@@ -41,7 +50,7 @@ enum Attempt {
     /// `emptied`: the leaf, if that was its last record.
     Done { outcome: Outcome, emptied: Option<Address> },
     /// The leaf, which is locked and has been READ, has to split, and the lane has the nodes for that.
-    Full(Held, Address),
+    Full(Held),
     /// Look for the leaf again: the route was wrong.
     Lost,
     /// The leaf has to split, and the lane has no nodes for that.
@@ -54,6 +63,7 @@ impl Sherman<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
+            // Route, by copies or by a descent.
             let route = if cached { self.tree.route(lane, &self.plan.key) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
@@ -67,9 +77,11 @@ impl Sherman<'_> {
                     }
                 },
             };
+            // Nodes for a split, before the lock.
             if inserts {
                 self.tree.prepare_to_split(lane, cursor.address.node());
             }
+            // Lock, READ, decide, WRITE + unlock.
             match self.write_at(lane, kind, &mut cursor).await? {
                 // What may follow is done from here: a future for it is not to lie within that of the attempt.
                 Attempt::Done { outcome, emptied } => {
@@ -81,8 +93,8 @@ impl Sherman<'_> {
                     }
                     return Ok(outcome);
                 }
-                Attempt::Full(held, leaf) => {
-                    self.split_and_insert(lane, held, leaf).await?;
+                Attempt::Full(held) => {
+                    self.split_and_insert(lane, held).await?;
                     self.help(lane, cursor.help).await;
                     return Ok(Outcome::Inserted);
                 }
@@ -110,134 +122,96 @@ impl Sherman<'_> {
         kind: OperationKind,
         cursor: &mut DescentCursor,
     ) -> Result<Attempt, Interrupt> {
-        let at = self.tree.scratch.node(0);
         for _ in 0..MOVES_MAX {
-            let address = cursor.address;
-            let target = self.leaf_target(address, at);
-            let wanted = self.leaf_wanted(address);
-            let look = |scratch: &mut [u8]| {
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, &self.plan.key, &mut room);
-                let Some((front, nodes)) = scratch.split_at_mut_checked(self.tree.scratch.nodes) else {
-                    return Err(DecodeError::Corrupt("scratch shorter than planned"));
-                };
-                let image = slice_mut(nodes, at - self.tree.scratch.nodes, self.leaf.bytes);
-                match judge_leaf(image, &wanted, key, |_| Ok(()))? {
-                    Err(elsewhere) => Ok(Err(elsewhere)),
-                    Ok(()) => self.decide(lane, kind, key, front, image).map(Ok),
-                }
-            };
-            let follow = self.tree.options.chain_lock_read.then(|| target.request_locked());
-            let (held, is_read) = acquire!(&self.tree, lane, address, follow);
-            let read = if is_read {
-                Ok(())
-            } else {
-                lane.port().push(target.request_locked());
-                lane.port().submit().await
-            };
-            let seen = match read {
-                Ok(()) => match Tree::look_locked(lane, target, look) {
-                    Ok(Ok(seen)) => Ok(seen),
-                    Ok(Err(Torn)) => self.tree.read_locked_again(lane, target, look).await,
-                    Err(error) => Err(error),
-                },
-                Err(error) => Err(error.into()),
-            };
-            let seen = match seen {
-                Ok(seen) => seen,
-                Err(error) => {
-                    self.tree.release(lane, held).await?;
-                    return Err(error.into());
-                }
-            };
-            match seen {
-                Some(Ok(Decision::Unchanged(outcome))) => {
-                    self.tree.release(lane, held).await?;
-                    return Ok(Attempt::Done { outcome, emptied: None });
-                }
-                Some(Ok(Decision::Changed { outcome, slot, emptied })) => {
-                    lane.change_is_next();
-                    self.push_write(lane, held, address, at, slot)?;
-                    release_with!(&self.tree, lane, held);
-                    return Ok(Attempt::Done { outcome, emptied: emptied.then_some(address) });
-                }
-                Some(Ok(Decision::NoRoom)) if !self.tree.ready_to_split(lane) => {
-                    self.tree.release(lane, held).await?;
-                    return Ok(Attempt::Short);
-                }
-                Some(Ok(Decision::NoRoom)) => return Ok(Attempt::Full(held, address)),
-                Some(Err(fence_check)) => {
-                    self.tree.release(lane, held).await?;
-                    if fence_check == FenceCheck::Here {
-                        return Ok(Attempt::Lost);
-                    }
+            let leaf = self.leaf_target(cursor.address, 0);
+            let look = |scratch: &mut [u8]| self.decide(lane, kind, leaf, scratch);
+            // Lock.
+            let follow = self.tree.options.chain_lock_read.then(|| leaf.request_locked());
+            let (held, is_read) = acquire!(&self.tree, lane, leaf.address, follow);
+            // READ the leaf, unless that followed the lock's CAS; decide, and change the image.
+            let decision = read_locked!(lane, leaf, is_read, look);
+            // WRITE the entry + unlock.
+            if let Ok(Some(Decision::Done { outcome, change: Some(change) })) = decision {
+                lane.change_is_next();
+                self.push_write(lane, held.lock, leaf, change.slot)?;
+                release_with!(&self.tree, lane, held);
+                return Ok(Attempt::Done { outcome, emptied: change.emptied.then_some(leaf.address) });
+            }
+            if matches!(decision, Ok(Some(Decision::NoRoom))) && self.tree.ready_to_split(lane) {
+                return Ok(Attempt::Full(held));
+            }
+            // Nothing to write: unlock.
+            self.tree.release(lane, held).await?;
+            match decision? {
+                Some(Decision::Done { outcome, .. }) => return Ok(Attempt::Done { outcome, emptied: None }),
+                Some(Decision::NoRoom) => return Ok(Attempt::Short),
+                Some(Decision::Elsewhere(fence_check)) => {
                     let from = cursor.from;
-                    self.tree.learn(lane, cursor, fence_check, at);
+                    self.tree.learn(lane, cursor, fence_check, leaf.image);
                     if cursor.is_sent_back_too_often() {
-                        self.mend_forwarding(lane, from, address).await?;
+                        self.mend_forwarding(lane, from, leaf.address).await?;
                     }
                 }
-                None => {
-                    self.tree.release(lane, held).await?;
-                    return Ok(Attempt::Lost);
-                }
+                None => return Ok(Attempt::Lost),
             }
         }
         Ok(Attempt::Lost)
     }
 
-    /// Decides what the operation does to the locked leaf, and does it to the image.
+    /// Judges the image of the locked leaf, decides what the operation does to the leaf, and does it to the image.
     fn decide(
         &self,
         lane: &Lane<'_>,
         kind: OperationKind,
-        key: &[u8],
-        front: &mut [u8],
-        image: &mut [u8],
+        target: Target,
+        scratch: &mut [u8],
     ) -> Result<Decision, DecodeError> {
         use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
+        let (mut arguments, image) = self.plan.arguments_and(target.image, scratch)?;
+        let fence_check = node::judge(image, &self.leaf_wanted(target.address), arguments.key())?;
+        if fence_check != FenceCheck::Here {
+            return Ok(Decision::Elsewhere(fence_check));
+        }
         let leaf = Leaf::new(&self.leaf, image);
-        let found = leaf.find(key)?;
-        self.seal_write(lane, front);
+        let found = leaf.find(arguments.key())?;
+        self.seal_write(lane, &mut arguments);
         let Some(slot) = found else {
             if !matches!(kind, Insert | Upsert) {
-                return Ok(Decision::Unchanged(Outcome::Absent));
+                return Ok(Decision::Done { outcome: Outcome::Absent, change: None });
             }
             let Some(slot) = leaf.free_slot() else { return Ok(Decision::NoRoom) };
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            LeafMut::new(&self.leaf, image).put(slot, key, value);
-            return Ok(Decision::Changed { outcome: Outcome::Inserted, slot, emptied: false });
+            LeafMut::new(&self.leaf, image).put(slot, arguments.key(), arguments.value());
+            return Ok(Decision::Done { outcome: Outcome::Inserted, change: Some(Change { slot, emptied: false }) });
         };
-        let differs = matches!(kind, UpdateIf | DeleteIf)
-            && !leaf.value_is(slot, front.get(self.plan.expected.clone()).unwrap_or_default());
+        let differs = matches!(kind, UpdateIf | DeleteIf) && !leaf.value_is(slot, arguments.expected());
         if matches!(kind, Insert) || differs {
-            leaf.read_value(slot, front.get_mut(self.plan.output.clone()).unwrap_or_default());
+            leaf.read_value(slot, arguments.output());
         }
         let outcome = kind.outcome_of_present(differs);
-        match outcome {
+        let change = match outcome {
             Outcome::Updated | Outcome::Replaced => {
-                let value = front.get(self.plan.value.clone()).unwrap_or_default();
-                LeafMut::new(&self.leaf, image).set_value(slot, value);
-                Ok(Decision::Changed { outcome, slot, emptied: false })
+                LeafMut::new(&self.leaf, image).set_value(slot, arguments.value());
+                Some(Change { slot, emptied: false })
             }
             Outcome::Deleted => {
                 let mut leaf = LeafMut::new(&self.leaf, image);
                 leaf.clear(slot);
-                let emptied = leaf.view().records() == 0;
-                Ok(Decision::Changed { outcome, slot, emptied })
+                Some(Change { slot, emptied: leaf.view().records() == 0 })
             }
-            outcome => Ok(Decision::Unchanged(outcome)),
-        }
+            _ => None,
+        };
+        Ok(Decision::Done { outcome, change })
     }
 
-    /// Pushes the WRITE of entry `slot` of the image at `at`, or, with that technique off, of the node.
+    /// Pushes the WRITE of entry `slot` of the image, or, with that technique off, of the node.
     #[inline]
-    fn push_write(&self, lane: &Lane<'_>, held: Held, address: Address, at: usize, slot: usize) -> Result<(), OpError> {
+    fn push_write(&self, lane: &Lane<'_>, lock: LockId, leaf: Target, slot: usize) -> Result<(), OpError> {
+        let Target { address, image, .. } = leaf;
         if self.tree.options.entry_writes {
-            self.tree.push_in_place(lane, held.lock, Label::Entry, address, self.leaf.entry_range(slot), at)
+            self.tree.push_in_place(lane, lock, Label::Entry, address, self.leaf.entry_range(slot), image)
         } else {
-            lane.port().with(|scratch| raise_node_version(slice_mut(scratch, at, self.leaf.bytes)));
-            self.tree.push_in_place(lane, held.lock, Label::Node, address, 0..self.leaf.bytes, at)
+            lane.port().with(|scratch| raise_node_version(image.of_mut(scratch)));
+            self.tree.push_in_place(lane, lock, Label::Node, address, 0..image.bytes, image)
         }
     }
 }

@@ -42,9 +42,7 @@ impl Smart<'_> {
             return Ok(judged.state == LeafState::Finalized);
         }
         lane.port().with(|scratch| {
-            if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
-                self.leaf.close(image, LeafState::Finalized);
-            }
+            self.leaf.close(self.tree.scratch.leaf(0).of_mut(scratch), LeafState::Finalized);
         });
         self.push_in_place(lane, &held, VALUE_AT)?;
         self.release_with(lane, held).await.map_err(|error| OpError::harmless(error.cause))?;
@@ -56,13 +54,13 @@ impl Smart<'_> {
     async fn finalize_unlocked(&self, lane: &Lane<'_>, leaf: Place) -> Result<bool, OpError> {
         lane.port().call(self.leaf_request(leaf, 0)).await?;
         let is_deleted = lane.port().with(|scratch| {
-            let image = scratch.get_mut(self.tree.scratch.leaf(0)..).unwrap_or_default();
+            let image = self.tree.scratch.leaf(0).of_mut(scratch);
             let is_deleted = self.leaf.state(image) == Ok(LeafState::Deleted);
             self.leaf.close(image, LeafState::Finalized);
             is_deleted
         });
         if is_deleted {
-            let at = self.tree.scratch.leaf(0);
+            let at = self.tree.scratch.leaf(0).at;
             lane.port().call(Request::write(Label::Entry, leaf.node(), leaf.offset(), VALUE_AT, at)).await?;
             lane.mark(Mark::FINALIZED);
         }

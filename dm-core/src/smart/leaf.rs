@@ -6,6 +6,7 @@ use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::operation::ScratchPlan;
+use crate::operation::span::Span;
 use crate::radix::leaf::{Judged, RadixLeaf};
 use crate::radix::slot::Place;
 use crate::radix::tree::Tree;
@@ -44,13 +45,13 @@ impl<'s> RadixLeaf<'s> for Smart<'s> {
     }
 
     fn leaf_request(&self, leaf: Place, i: usize) -> Request {
-        let (bytes, at) = (self.leaf.read_bytes(), self.tree.scratch.leaf(i));
-        Request::read(Label::Leaf, leaf.node(), leaf.offset(), bytes, at).untimed()
+        let image = self.tree.scratch.leaf(i).with_bytes(self.leaf.read_bytes());
+        Request::read(Label::Leaf, leaf.node(), leaf.offset(), image.bytes, image.at).untimed()
     }
 
     /// Of the seal alone.
-    fn state_request(&self, leaf: Place, at: usize) -> Request {
-        Request::read(Label::Leaf, leaf.node(), leaf.offset(), 8, at).untimed()
+    fn state_request(&self, leaf: Place, word: Span) -> Request {
+        Request::read(Label::Leaf, leaf.node(), leaf.offset(), word.bytes, word.at).untimed()
     }
 
     fn is_tombstone(word: u64) -> bool {

@@ -6,7 +6,7 @@ use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
-use crate::radix::tree::{CHAIN_NODES_MAX, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
+use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
 use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
@@ -137,13 +137,13 @@ impl Parameters {
         let small = take(SCRATCH_BYTES).start;
         let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
         let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
-        let fresh_leaf = take(leaf.place_bytes).start;
+        let fresh_leaf_at = take(leaf.place_bytes).start;
         // Before leaf image 0, the header of its redo record.
         take(HEADER_BYTES);
-        let leaves = take(leaf.place_bytes * leaves_at_once).start;
-        let build = take(NODE_BYTES_MAX.max(CHAIN_NODES_MAX * NodeType::SMALLEST.bytes())).start;
-        let path = take(PATH_BYTES * self.key_bytes).start;
-        let nodes = take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        let leaves_at = take(leaf.place_bytes * leaves_at_once).start;
+        let build_at = take(BUILD_BYTES).start;
+        let path_at = take(PATH_BYTES * self.key_bytes).start;
+        let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
         let page = take(page_records * (self.key_bytes + self.value_bytes));
         let plan = ScratchPlan {
             key_bytes: self.key_bytes,
@@ -158,7 +158,19 @@ impl Parameters {
             total_bytes: end,
         };
         let leaf_stride = leaf.place_bytes;
-        (plan, Scratch { last, small, recovery, fresh_leaf, leaves, leaf_stride, leaves_at_once, build, path, nodes })
+        let scratch = Scratch {
+            last,
+            small,
+            recovery,
+            fresh_leaf_at,
+            leaves_at,
+            leaf_stride,
+            leaves_at_once,
+            build_at,
+            path_at,
+            nodes_at,
+        };
+        (plan, scratch)
     }
 }
 

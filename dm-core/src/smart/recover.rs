@@ -32,7 +32,8 @@ impl Smart<'_> {
     /// land in part.
     pub(super) fn push_in_place(&self, lane: &Lane<'_>, held: &Held, bytes: usize) -> Result<(), OpError> {
         let port = lane.port();
-        let (node, offset, at) = (held.protects.node(), Place::of(held.protects).offset(), self.tree.scratch.leaf(0));
+        let (node, offset, at) =
+            (held.protects.node(), Place::of(held.protects).offset(), self.tree.scratch.leaf(0).at);
         let write = Request::write(Label::Entry, node, offset, bytes, at);
         if planted(Mutant::IMAGE_AFTER_DATA) {
             port.push(write);

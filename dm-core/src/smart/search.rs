@@ -1,6 +1,7 @@
 //! READs of leaves until they are whole; and get.
 
 use super::Smart;
+use super::layout::VALUE_AT;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -27,7 +28,7 @@ impl Smart<'_> {
     /// Judges leaf image 0.
     pub(super) fn judge_leaf(&self, lane: &Lane<'_>) -> Result<Judged, DecodeError> {
         lane.port().with(|scratch| {
-            let image = scratch.get(self.tree.scratch.leaf(0)..).unwrap_or_default();
+            let image = self.tree.scratch.leaf(0).of(scratch);
             let state = self.leaf.state(image)?;
             let wanted = scratch.get(self.plan.key.clone()).unwrap_or_default();
             Ok(Judged { ours: self.leaf.key(image) == wanted, state })
@@ -75,22 +76,14 @@ impl Smart<'_> {
 
     /// Locks a leaf, READs it into leaf image `i`, and unlocks it. Leaf image 0 keeps its content.
     pub(super) async fn read_leaf_aside(&self, lane: &Lane<'_>, place: Place, i: usize) -> Result<(), Interrupt> {
-        let bytes = self.leaf.read_bytes();
-        let (first, spare) = (self.tree.scratch.leaf(0), self.tree.scratch.fresh_leaf);
-        let keep = |from: usize, to: usize| {
-            lane.port().with(|scratch| {
-                if from + bytes <= scratch.len() && to + bytes <= scratch.len() {
-                    scratch.copy_within(from..from + bytes, to);
-                }
-            });
-        };
-        keep(first, spare);
+        let (first, spare) = (self.tree.scratch.leaf(0), self.tree.scratch.fresh_leaf());
+        lane.port().with(|scratch| first.copy_to(scratch, spare.at));
         let (held, _) = self.lock_leaf(lane, place).await?;
         let read = lane.port().call(self.leaf_request(place, i)).await;
         self.release(lane, held).await?;
         read?;
         if i > 0 {
-            keep(spare, first);
+            lane.port().with(|scratch| spare.copy_to(scratch, first.at));
         }
         Ok(())
     }
@@ -112,12 +105,8 @@ impl Smart<'_> {
     /// Copies the value of leaf image 0 to the output.
     pub(super) fn output(&self, lane: &Lane<'_>) {
         lane.port().with(|scratch| {
-            let start = self.tree.scratch.leaf(0) + super::layout::VALUE_AT;
-            // The output lies before the leaves.
-            let to = self.plan.output.start;
-            if start + self.plan.value_bytes <= scratch.len() && to + self.plan.value_bytes <= scratch.len() {
-                scratch.copy_within(start..start + self.plan.value_bytes, to);
-            }
+            let value = VALUE_AT..VALUE_AT + self.plan.value_bytes;
+            self.tree.scratch.leaf(0).part(&value).copy_to(scratch, self.plan.output.start);
         });
     }
 }

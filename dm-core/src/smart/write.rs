@@ -14,10 +14,10 @@ use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
-use crate::locks::protocol::Locks;
+use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{OperationKind, Outcome};
+use crate::operation::{OpError, OperationKind, Outcome};
 use crate::radix::attach::{Attach, Attached};
 use crate::radix::cursor::{DescentCursor, Reached};
 use crate::radix::descent::Descent;
@@ -106,7 +106,7 @@ impl Smart<'_> {
             }
             (UpdateIf | DeleteIf, true) => {
                 let fits = lane.port().with(|scratch| {
-                    let image = scratch.get(self.tree.scratch.leaf(0)..).unwrap_or_default();
+                    let image = self.tree.scratch.leaf(0).of(scratch);
                     scratch.get(self.plan.expected.clone()) == Some(self.leaf.value(image))
                 });
                 if fits {
@@ -132,69 +132,89 @@ impl Smart<'_> {
         before: Option<bool>,
     ) -> Result<Option<Outcome>, Interrupt> {
         if planted(Mutant::DELETE_UNLOCKED) && kind == OperationKind::Delete && before == Some(true) {
-            lane.port().with(|scratch| {
-                if let Some(image) = scratch.get_mut(self.tree.scratch.leaf(0)..) {
-                    self.leaf.close(image, LeafState::Deleted);
-                }
-            });
-            let (node, offset, at) = (place.node(), place.offset(), self.tree.scratch.leaf(0));
-            lane.port().call(Request::write(Label::Entry, node, offset, VALUE_AT, at)).await?;
-            return Ok(Some(Outcome::Deleted));
+            return Ok(Some(self.delete_unlocked(lane, place).await?));
         }
+        // Lock + READ the leaf; decide.
         let (held, read) = self.lock_leaf(lane, place).await?;
-        let valid = match self.read_locked(lane, &held, read).await {
-            Ok(Judged { ours: true, state: LeafState::Valid }) => true,
-            Ok(Judged { ours: true, state: LeafState::Deleted }) => false,
-            Ok(Judged { ours: true, .. }) if planted(Mutant::FINALIZED_REVIVED) => false,
-            Ok(Judged { ours, .. }) => {
-                self.release(lane, held).await?;
-                if ours {
-                    lane.mark(Mark::FINALIZED_MET);
-                } else if before.is_some() {
-                    return Err(corrupt(place, "a leaf whose key changed").into());
+        let judged = self.read_locked(lane, &held, read).await;
+        let decision = judged.map(|judged| (judged, self.decide_locked(lane, kind, judged, before)));
+        // WRITE seal and value + unlock.
+        if let Ok((_, Some((change, outcome)))) = decision
+            && change != Change::Nothing
+        {
+            if outcome == Outcome::Inserted {
+                lane.mark(Mark::REVIVED);
+            }
+            lane.change_is_next();
+            self.push_change(lane, &held, change)?;
+            self.release_with(lane, held).await?;
+            if change == Change::Remove {
+                self.met_deleted();
+                if planted(Mutant::DELETE_LOOKS_AGAIN) {
+                    return Ok(Some(self.decide(lane, kind, false).1));
                 }
-                return Ok(None);
             }
-            Err(error) => {
-                self.release(lane, held).await?;
-                return Err(error.into());
-            }
+            return Ok(Some(outcome));
+        }
+        // Nothing to write: unlock.
+        self.release(lane, held).await?;
+        let (judged, decision) = decision?;
+        if decision.is_none() && judged.ours {
+            lane.mark(Mark::FINALIZED_MET);
+        } else if decision.is_none() && before.is_some() {
+            return Err(corrupt(place, "a leaf whose key changed").into());
+        }
+        Ok(decision.map(|(_, outcome)| outcome))
+    }
+
+    /// What an operation does to leaf image 0, which is locked, and its outcome. `None`: the leaf is finalized, or
+    /// another key's.
+    fn decide_locked(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        judged: Judged,
+        before: Option<bool>,
+    ) -> Option<(Change, Outcome)> {
+        let valid = match judged.state {
+            _ if !judged.ours => return None,
+            LeafState::Valid => true,
+            LeafState::Deleted => false,
+            LeafState::Finalized if planted(Mutant::FINALIZED_REVIVED) => false,
+            LeafState::Finalized => return None,
         };
         // A write batch is sealed while nobody else can change what it will overwrite: see `compute::batches`.
         self.seal(lane);
         let valid = if planted(Mutant::LEAF_BEFORE_LOCK) { before.unwrap_or(valid) } else { valid };
-        let (change, outcome) = self.decide(lane, kind, valid);
-        if change == Change::Nothing {
-            self.release(lane, held).await?;
-            return Ok(Some(outcome));
-        }
-        if outcome == Outcome::Inserted {
-            lane.mark(Mark::REVIVED);
-        }
+        Some(self.decide(lane, kind, valid))
+    }
+
+    /// Makes that change in leaf image 0, and pushes the WRITE of it to the leaf that is held.
+    fn push_change(&self, lane: &Lane<'_>, held: &Held, change: Change) -> Result<(), OpError> {
         let bytes = lane.port().with(|scratch| {
-            let (front, images) = scratch.split_at_mut_checked(self.tree.scratch.leaves)?;
-            let image = images.get_mut(..self.leaf.place_bytes)?;
+            let Ok((arguments, image)) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch) else { return 0 };
             if change == Change::Put {
-                self.leaf.set_value(image, front.get(self.plan.value.clone())?);
-                return Some(self.leaf.write_bytes());
+                self.leaf.set_value(image, arguments.value());
+                return self.leaf.write_bytes();
             }
             self.leaf.close(image, LeafState::Deleted);
-            Some(VALUE_AT)
+            VALUE_AT
         });
-        let bytes = if planted(Mutant::WHOLE_LEAF) { Some(self.leaf.place_bytes) } else { bytes };
-        lane.change_is_next();
-        self.push_in_place(lane, &held, bytes.unwrap_or(0))?;
+        let bytes = if planted(Mutant::WHOLE_LEAF) { self.leaf.place_bytes } else { bytes };
+        self.push_in_place(lane, held, bytes)?;
         if planted(Mutant::DELETE_CLEARS_SLOT) && change == Change::Remove {
-            self.clear_slot(lane, place);
+            self.clear_slot(lane, Place::of(held.protects));
         }
-        self.release_with(lane, held).await?;
-        if change == Change::Remove {
-            self.met_deleted();
-        }
-        if planted(Mutant::DELETE_LOOKS_AGAIN) && change == Change::Remove {
-            return Ok(Some(self.decide(lane, kind, false).1));
-        }
-        Ok(Some(outcome))
+        Ok(())
+    }
+
+    /// The mutant of that name.
+    #[cold]
+    async fn delete_unlocked(&self, lane: &Lane<'_>, place: Place) -> Result<Outcome, OpError> {
+        let image = self.tree.scratch.leaf(0);
+        lane.port().with(|scratch| self.leaf.close(image.of_mut(scratch), LeafState::Deleted));
+        lane.port().call(Request::write(Label::Entry, place.node(), place.offset(), VALUE_AT, image.at)).await?;
+        Ok(Outcome::Deleted)
     }
 
     /// The mutant of that name: the slot that copies know for the leaf becomes empty.
@@ -213,14 +233,12 @@ impl Smart<'_> {
     /// Builds the operation's leaf and pushes its WRITE.
     pub(super) fn push_new_leaf(&self, lane: &Lane<'_>, place: Place) {
         self.seal(lane);
-        let at = self.tree.scratch.fresh_leaf;
+        let image = self.tree.scratch.fresh_leaf();
         lane.port().with(|scratch| {
-            let Some((front, rest)) = scratch.split_at_mut_checked(at) else { return };
-            let key = front.get(self.plan.key.clone()).unwrap_or_default();
-            let value = front.get(self.plan.value.clone()).unwrap_or_default();
-            self.leaf.build(rest, key, value);
+            let Ok((arguments, image)) = self.plan.arguments_and(image, scratch) else { return };
+            self.leaf.build(image, arguments.key(), arguments.value());
         });
-        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), at));
+        lane.port().push(Request::write(Label::Leaf, place.node(), place.offset(), self.leaf.fresh_bytes(), image.at));
     }
 
     /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.

@@ -26,6 +26,7 @@ use crate::btree::scan::Scan;
 use crate::btree::unlink::Unlink;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::operation::span::Span;
 use crate::operation::{OpError, Operation, Outcome};
 use crate::radix::cursor::DescentCursor;
 use crate::radix::slot::{Child, Node, Place, Slot};
@@ -87,7 +88,7 @@ impl ArtRouter<'_> {
     /// The greatest slot that is not above the key's byte, in node image 0.
     fn floor(&self, scratch: &[u8], above: &DescentCursor, key: &Range<usize>) -> Option<DescentCursor> {
         let Ok(Child::Node(kind, _)) = above.word.child() else { return None };
-        let node = Node::new(scratch.get(self.tree.scratch.node(0)..)?, kind, self.tree.index).ok()?;
+        let node = Node::new(self.tree.scratch.node(0).of(scratch), kind, self.tree.index).ok()?;
         let position = node.header.position;
         let byte = *scratch.get(key.clone())?.get(usize::from(position))?;
         let below = node.slots().enumerate().filter(|(_, slot)| !slot.is_empty() && slot.partial() <= byte);
@@ -120,7 +121,7 @@ impl Router for ArtRouter<'_> {
             match slot.word.child() {
                 Ok(Child::Empty) => return Ok(None),
                 Ok(Child::Node(kind, node)) if self.tree.is_inside(node, kind.bytes()) => {
-                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0));
+                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0).at);
                     let read = Request::read(Label::Inner, node.node(), node.offset(), bytes, at).untimed();
                     lane.port().call(read).await?;
                     let next = lane.port().with(|scratch| self.floor(scratch, &slot, key));
@@ -132,7 +133,7 @@ impl Router for ArtRouter<'_> {
         Err(corrupt(self.tree.root, "a path that is too long").into())
     }
 
-    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image_at: usize) {
+    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image: Span) {
         // No leaf is ever retired, so none sends readers back.
         if let FenceCheck::Right(sibling) = found {
             (cursor.from, cursor.leaf) = (cursor.leaf, sibling);
@@ -174,8 +175,8 @@ async fn leaf_level<'s, I: Leaves<'s, Router = ArtRouter<'s>>>(
     operation: &Operation,
 ) -> Result<Outcome, Interrupt> {
     index.plant(lane).await?;
-    let (plan, at) = (index.plan(), index.tree().scratch.node(0));
-    let visit = index.visit(lane, &plan.key, at, |image, _, _| index.whole(image), &plan.output).await?;
+    let plan = index.plan();
+    let visit = index.visit(lane, &plan.key, |image, _, _| index.whole(image), &plan.output).await?;
     index.help(lane, visit.and_then(|visit| visit.help)).await;
     index.scan(lane, operation).await
 }
