@@ -37,6 +37,8 @@ pub mod lives;
 mod load;
 mod membership;
 pub mod mixtures;
+#[cfg(test)]
+mod orphan_reads;
 mod outside;
 mod radix;
 mod recovered;
