@@ -10,12 +10,15 @@ use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::layout::record::Le64;
 use crate::layout::stripes::{self, VERSION_MASK};
+use crate::layout::word_at;
+use crate::locks::kind::LockKind;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::redo::LOOK_BYTES;
+use crate::memory::chunks::Entries;
 use crate::memory::node_pool::Put;
 use crate::memory::orphans::{Chunk, CollectedOrphans};
-use crate::memory::rows;
+use crate::memory::rows::{self, Tenants};
 use crate::memory::{Busy, chunks};
 use crate::mutants::{Mutant, planted};
 use crate::operation::span::Span;
@@ -23,7 +26,6 @@ use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, Grant};
-use crate::remote::lock_word::RowId;
 use crate::remote::owner_tag::OwnerTag;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::remote::row::{RowState, RowWord};
@@ -66,10 +68,11 @@ impl<'s> Tree<'s> {
     /// operation. Does nothing if no compute node has departed since the last time, or in an index that was opened
     /// without recovery.
     ///
-    /// Round trips: one for eight rows. If a compute node has departed: one per chunk entry; one for each chunk of
-    /// leaves or inner nodes of another compute node, to READ its owner's row, and one more to take the chunk over; one
-    /// for eight nodes of every own chunk of leaves and of every chunk that was taken over; for each node of a departed
-    /// compute node a descent, for a leaf a lock, and for a place that is collected three or four.
+    /// Round trips: one for eight rows. If a compute node has departed: one for sixteen chunk entries; one for each row
+    /// that owns chunks or whose tag is found; one for each chunk that is taken over; one for eight nodes of every own
+    /// chunk of leaves and of every chunk that was taken over; two for each leaf in use that a departed compute node
+    /// wrote, and a descent, mostly in copies of inner nodes; for any other node of a departed compute node a descent,
+    /// for a leaf a lock, and for a place that is collected three or four.
     pub(crate) async fn collect_orphans(
         &self,
         index: &impl Leaves<'s>,
@@ -88,14 +91,17 @@ impl<'s> Tree<'s> {
             return Ok(collected_orphans);
         }
         collected_orphans.looked = true;
-        self.look_into(index, lane, &mut collected_orphans).await?;
+        // What is known of rows and entries is not older than the number above. Who departs later is for the next time.
+        let (mut entries, mut tenants) = (Entries::new(), Tenants::new());
+        self.look_into(index, lane, &mut tenants, &mut collected_orphans).await?;
         for (number, geometry) in self.geometry.iter().enumerate() {
             let node = NodeId(number as u16);
             for chunk in 0..geometry.chunk_count {
-                let entry = chunks::read_entry(lane, node, geometry, chunk, self.scratch.small).await?;
+                let entry = entries.entry(lane, node, geometry, chunk, self.scratch.small).await?;
                 let Ok(ChunkEntry::Granted(grant)) = entry.decode() else { continue };
-                if self.may_look_into(lane, node, geometry, chunk, &grant, &mut collected_orphans).await? {
-                    self.look_into(index, lane, &mut collected_orphans).await?;
+                let place = (node, geometry, chunk);
+                if self.may_look_into(lane, place, &grant, &mut tenants, &mut collected_orphans).await? {
+                    self.look_into(index, lane, &mut tenants, &mut collected_orphans).await?;
                 }
             }
         }
@@ -110,10 +116,9 @@ impl<'s> Tree<'s> {
     async fn may_look_into(
         &self,
         lane: &Lane<'_>,
-        node: NodeId,
-        geometry: &NodeGeometry,
-        chunk: u32,
+        (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
         grant: &Grant,
+        tenants: &mut Tenants,
         collected_orphans: &mut CollectedOrphans,
     ) -> Result<bool, OpError> {
         let of_kind = NodeClass::of_chunk(grant.kind);
@@ -122,7 +127,9 @@ impl<'s> Tree<'s> {
         let node_bytes = self.nodes.node_bytes(class) as u64;
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
-            let Some(tenant) = self.tenant(lane, grant.row).await? else { return Ok(false) };
+            let Some(home) = self.geometry.first() else { return Ok(false) };
+            let tenant = tenants.tenant(lane, home, grant.row, self.scratch.small).await?;
+            let Some(tenant) = tenant else { return Ok(false) };
             if !tenant.is_gone(grant.incarnation) && !planted(Mutant::COLLECTS_FROM_THE_LIVING) {
                 return Ok(false);
             }
@@ -156,6 +163,7 @@ impl<'s> Tree<'s> {
         &self,
         index: &impl Leaves<'s>,
         lane: &Lane<'_>,
+        tenants: &mut Tenants,
         collected_orphans: &mut CollectedOrphans,
     ) -> Result<(), Interrupt> {
         let under_way = &self.nodes.orphan_collection().under_way;
@@ -177,7 +185,9 @@ impl<'s> Tree<'s> {
             for step in 0..count {
                 let offset = geometry.chunk_offset(number) + (first + step) * node_bytes;
                 let place = Place { class, node, offset, head: head.nth(step as usize) };
-                self.look_at_place(index, lane, place, inherited, collected_orphans).await?;
+                if self.may_be_nobodys(index, lane, place, inherited, tenants).await? {
+                    self.look_at_place(index, lane, place, inherited, collected_orphans).await?;
+                }
                 collected_orphans.places += 1;
                 *under_way.lock() = Some(Chunk { node, number, class, inherited, next: first + step + 1 });
             }
@@ -192,20 +202,81 @@ impl<'s> Tree<'s> {
         Span::new(self.scratch.recovery.start, stripes::stored_bytes(header_bytes(self.inner.key_bytes)))
     }
 
-    /// The word of a row. `None`: there is no such row.
-    async fn tenant(&self, lane: &Lane<'_>, row: RowId) -> Result<Option<RowWord>, OpError> {
-        let Some(home) = self.geometry.first() else { return Ok(None) };
-        Ok(rows::tenant(lane, home, row, self.scratch.small).await?)
+    /// Whether the compute node of an owner tag has certainly departed, now.
+    async fn is_gone(&self, lane: &Lane<'_>, owner_tag: OwnerTag) -> Result<bool, OpError> {
+        let Some(home) = self.geometry.first() else { return Ok(false) };
+        let tenant = rows::tenant(lane, home, owner_tag.row(self.row_count()), self.scratch.small).await?;
+        Ok(self.is_gone_from(owner_tag, tenant))
     }
 
-    /// Whether the compute node of an owner tag has certainly departed.
-    async fn is_gone(&self, lane: &Lane<'_>, owner_tag: OwnerTag) -> Result<bool, OpError> {
-        let Some(tenant) = self.tenant(lane, owner_tag.row(self.row_count())).await? else { return Ok(false) };
-        Ok(tenant.state() == Some(RowState::Free) || !owner_tag.names(tenant.incarnation(), self.row_count()))
+    /// Whether the compute node of an owner tag has departed, if this is the word of its row.
+    fn is_gone_from(&self, owner_tag: OwnerTag, tenant: Option<RowWord>) -> bool {
+        tenant.is_some_and(|tenant| {
+            tenant.state() == Some(RowState::Free) || !owner_tag.names(tenant.incarnation(), self.row_count())
+        })
+    }
+
+    /// Whether a place has to be looked at closely: whether it may belong to no compute node and not be in the tree.
+    /// Its head is in the scratch, and still is if this returns `true`. Most leaves are told by their owner tags, or by
+    /// an inner node that names them.
+    async fn may_be_nobodys(
+        &self,
+        index: &impl Leaves<'s>,
+        lane: &Lane<'_>,
+        place: Place,
+        inherited: bool,
+        tenants: &mut Tenants,
+    ) -> Result<bool, Interrupt> {
+        let Place { class, head, .. } = place;
+        let look = |scratch: &mut [u8]| (Header::read(head.of(scratch)), OwnerTag::read(head.of(scratch)));
+        let (header, owner_tag) = lane.port().with(look);
+        if class == NodeClass::Inner || header.index != self.index {
+            return Ok(inherited);
+        }
+        let Some(home) = self.geometry.first() else { return Ok(false) };
+        let tenant = tenants.tenant(lane, home, owner_tag.row(self.row_count()), self.scratch.small).await?;
+        if !self.is_gone_from(owner_tag, tenant) || header.level != 0 {
+            return Ok(false);
+        }
+        Ok(!self.is_in_use(index, lane, place, &header).await?)
+    }
+
+    /// Whether the leaf at a place is certainly in the tree, so that only a live compute node may retire it. It does not
+    /// acquire a lock: [`orphans`](crate::manual::orphans) says why that is enough. The head of the leaf is in the
+    /// scratch, and is READ again.
+    async fn is_in_use<I: Leaves<'s>>(
+        &self,
+        index: &I,
+        lane: &Lane<'_>,
+        Place { node, offset, head, .. }: Place,
+        header: &Header,
+    ) -> Result<bool, Interrupt> {
+        if header.flags.contains(NodeFlags::RETIRED) {
+            return Ok(false);
+        }
+        let here = Address::new(node, offset, header.generation);
+        self.note_key(lane, head, false);
+        let cursor = self.descend(lane, &self.scratch.separator, 0, true).await?;
+        if cursor.is_none_or(|cursor| cursor.address != here) {
+            return Ok(false);
+        }
+        let (locks, small) = (index.leaf_locks(), self.scratch.small);
+        let (word_on, word_offset, space) = locks.word_place(locks.lock_of(here)?, here);
+        lane.port().call(Request::read(Label::Lock, word_on, word_offset, 8, small).in_space(space)).await?;
+        let word = lane.port().with(|scratch| word_at(scratch, small));
+        if I::LeafLocks::is_held(word) {
+            return Ok(false);
+        }
+        lane.port().call(head.read_from(Label::Header, here)).await?;
+        let header = lane.port().with(|scratch| Header::read(head.of(scratch)));
+        Ok(header.index == self.index
+            && header.level == 0
+            && header.generation == here.generation()
+            && !header.flags.contains(NodeFlags::RETIRED))
     }
 
     /// Puts a place on the free list if it belongs to no compute node and is not in the tree. Its head is in the
-    /// scratch.
+    /// scratch, and [`Tree::may_be_nobodys`] is true of it.
     async fn look_at_place(
         &self,
         index: &impl Leaves<'s>,
@@ -233,12 +304,8 @@ impl<'s> Tree<'s> {
             }
             return Ok(());
         }
-        let nobodys = match class {
-            NodeClass::Inner => inherited,
-            NodeClass::Leaf => self.is_gone(lane, owner_tag).await?,
-        };
         // No tree has such a level: a place with bytes that this crate never writes stays as it is.
-        if !nobodys || header.level >= LEVELS_MAX {
+        if header.level >= LEVELS_MAX {
             return Ok(());
         }
         if class == NodeClass::Leaf {

@@ -34,6 +34,7 @@ use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, REQUESTS_MAX
 use crate::remote::{NodeGeometry, SCRATCH_BYTES};
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
+use heapless::Vec;
 
 /// Marks of this room.
 pub const MARKS: &[Mark] = &[Mark::CHUNK_GRANTED, Mark::CHUNK_RACE_LOST];
@@ -265,6 +266,58 @@ pub(crate) async fn read_entry(
 ) -> Result<ChunkWord, VerbError> {
     lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), 8, scratch)).await?;
     Ok(ChunkWord(word_at(lane, scratch)))
+}
+
+/// Entries that [`Entries`] keeps.
+const ENTRIES: usize = 16;
+
+/// Entries of the table, for a caller that looks at them in turn and uses the scratch in between.
+///
+/// An entry is of some instant since this value was made, so it may be old. A caller that changes an entry does so by a
+/// CAS that expects what it has seen.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    node: NodeId,
+    first: u32,
+    words: Vec<ChunkWord, ENTRIES>,
+}
+
+impl Entries {
+    /// Nothing was READ yet.
+    pub(crate) const fn new() -> Self {
+        Self { node: NodeId(0), first: 0, words: Vec::new() }
+    }
+
+    fn known(&self, node: NodeId, chunk: u32) -> Option<ChunkWord> {
+        let at = chunk.checked_sub(self.first).filter(|_| node == self.node)?;
+        self.words.get(at as usize).copied()
+    }
+
+    /// The entry of `chunk`. One round trip for sixteen entries in turn.
+    pub(crate) async fn entry(
+        &mut self,
+        lane: &Lane<'_>,
+        node: NodeId,
+        geometry: &NodeGeometry,
+        chunk: u32,
+        scratch: usize,
+    ) -> Result<ChunkWord, VerbError> {
+        if let Some(word) = self.known(node, chunk) {
+            return Ok(word);
+        }
+        if chunk >= geometry.chunk_count {
+            return Ok(ChunkWord::FREE);
+        }
+        let end = chunk.saturating_add(ENTRIES as u32).min(geometry.chunk_count);
+        read_window(lane, node, geometry, chunk..end, scratch).await?;
+        (self.node, self.first) = (node, chunk);
+        self.words.clear();
+        for at in 0..(end - chunk) as usize {
+            // There is room for as many.
+            let _ = self.words.push(ChunkWord(word_at(lane, scratch + at * 8)));
+        }
+        Ok(self.known(node, chunk).unwrap_or(ChunkWord::FREE))
+    }
 }
 
 /// READs the whole table and calls `visit` with every chunk's number and entry.

@@ -18,9 +18,9 @@ use super::mark_bitmap::MarkBitmap;
 use super::{Busy, Epochs, Participant};
 use crate::lane::Lane;
 use crate::marks::Mark;
-use crate::memory::chunks::{self, RequestIds};
+use crate::memory::chunks::{self, Entries, RequestIds};
 use crate::memory::orphans::CollectedOrphans;
-use crate::memory::rows;
+use crate::memory::rows::{self, Tenants};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::catalog::IndexNumber;
@@ -326,9 +326,9 @@ impl<'s> Share<'s> {
 /// ([`mark_and_sweep`](crate::manual::mark_and_sweep)). `collected_orphans` says whether it waits for epochs. The lane
 /// must not be in an operation.
 ///
-/// Round trips: one for eight rows; of a collection, one for each chunk entry that is looked at and one more for each
-/// that is this index's, three to close the chunks and one for each of them, the walk, one for each chunk that is taken
-/// over, and three to end.
+/// Round trips: one for eight rows; of a collection, one for sixteen chunk entries that are looked at, one for each row
+/// that owns chunks of this index, three to close the chunks and one for each of them, the walk, one for each chunk
+/// that is taken over, and three to end.
 pub(crate) async fn collect<'s>(
     room: &impl Collects<'s>,
     lane: &Lane<'_>,
@@ -435,13 +435,17 @@ impl<'s> Site<'s> {
             (work.next, work.own)
         };
         let mut targets = heapless::Vec::<Target, CHUNKS_AT_ONCE>::new();
+        let (mut entries, mut tenants) = (Entries::new(), Tenants::new());
         while let Some(geometry) = self.geometry.get(usize::from(next.0)) {
             let (node, chunk) = (NodeId(next.0), next.1);
             if chunk >= geometry.chunk_count {
                 next = (next.0 + 1, 0);
                 continue;
             }
-            if let Some((grant, what, least)) = self.is_worth(room, lane, node, geometry, chunk, own.is_some()).await? {
+            let entry = entries.entry(lane, node, geometry, chunk, self.at).await?;
+            if let Ok(ChunkEntry::Granted(grant)) = entry.decode()
+                && let Some((what, least)) = self.is_worth(room, lane, &grant, own.is_some(), &mut tenants).await?
+            {
                 if targets.is_full() {
                     break;
                 }
@@ -473,32 +477,28 @@ impl<'s> Site<'s> {
         Ok(Choice::Made)
     }
 
-    /// Whether a chunk is to be collected: that of a departed compute node, or if `own` is set, this compute node's.
+    /// The allocation class of a chunk that is to be collected, and the smallest place in it, in bytes. Such a chunk is
+    /// that of a departed compute node, or if `own` is set, this compute node's.
     async fn is_worth(
         &self,
         room: &impl Collects<'s>,
         lane: &Lane<'_>,
-        node: NodeId,
-        geometry: &NodeGeometry,
-        chunk: u32,
+        grant: &Grant,
         own: bool,
-    ) -> Result<Option<(Grant, u8, usize)>, OpError> {
-        let entry = chunks::read_entry(lane, node, geometry, chunk, self.at).await?;
-        let Ok(ChunkEntry::Granted(grant)) = entry.decode() else { return Ok(None) };
-        let Some((what, least)) = room.carves(grant.kind).filter(|_| grant.index == self.number) else {
-            return Ok(None);
-        };
-        let worth = if self.is_own(&grant) { own } else { self.is_gone(lane, &grant).await? };
-        Ok(worth.then_some((grant, what, least)))
+        tenants: &mut Tenants,
+    ) -> Result<Option<(u8, usize)>, OpError> {
+        let Some(carved) = room.carves(grant.kind).filter(|_| grant.index == self.number) else { return Ok(None) };
+        let worth = if self.is_own(grant) { own } else { self.is_gone(lane, grant, tenants).await? };
+        Ok(worth.then_some(carved))
     }
 
     fn is_own(&self, grant: &Grant) -> bool {
         grant.row == self.owner.row && u32::from(grant.incarnation) == self.owner.incarnation
     }
 
-    async fn is_gone(&self, lane: &Lane<'_>, grant: &Grant) -> Result<bool, OpError> {
+    async fn is_gone(&self, lane: &Lane<'_>, grant: &Grant, tenants: &mut Tenants) -> Result<bool, OpError> {
         let Some(home) = self.geometry.first() else { return Ok(false) };
-        let tenant = rows::tenant(lane, home, grant.row, self.at).await?;
+        let tenant = tenants.tenant(lane, home, grant.row, self.at).await?;
         Ok(tenant.is_some_and(|tenant| tenant.is_gone(grant.incarnation)))
     }
 

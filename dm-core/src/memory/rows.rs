@@ -121,6 +121,44 @@ pub async fn tenant(
     Ok(Some(RowWord(word_at(lane, scratch))))
 }
 
+/// Rows that [`Tenants`] remembers.
+const TENANTS: usize = 16;
+
+/// Words of rows, READ once each, for a caller that asks about the same rows again and again.
+///
+/// A word is of some instant since this value was made, so it may be old. What it says of departed compute nodes stays
+/// true: a row never gets an incarnation back. Of those that it says are in the pool, some may have departed since.
+#[derive(Debug)]
+pub(crate) struct Tenants([(RowId, RowWord); TENANTS]);
+
+impl Tenants {
+    /// Nothing is known yet.
+    pub(crate) const fn new() -> Self {
+        // Nobody has row 0.
+        Self([(RowId(0), RowWord(0)); TENANTS])
+    }
+
+    /// As [`tenant`]. No round trip if the row is remembered.
+    pub(crate) async fn tenant(
+        &mut self,
+        lane: &Lane<'_>,
+        geometry: &NodeGeometry,
+        row: RowId,
+        scratch: usize,
+    ) -> Result<Option<RowWord>, VerbError> {
+        let at = usize::from(row.0) % TENANTS;
+        let known = self.0.get(at).filter(|(known, _)| row.0 != 0 && *known == row);
+        if let Some((_, word)) = known {
+            return Ok(Some(*word));
+        }
+        let word = tenant(lane, geometry, row, scratch).await?;
+        if let Some((entry, word)) = self.0.get_mut(at).zip(word) {
+            *entry = (row, word);
+        }
+        Ok(word)
+    }
+}
+
 /// How many incarnations have ended, in all rows. One round trip for eight rows.
 pub(crate) async fn lives_ended(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<u32, VerbError> {
     Ok(lives(lane, geometry, scratch).await?.0)

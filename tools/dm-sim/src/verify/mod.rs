@@ -38,6 +38,8 @@ mod load;
 mod membership;
 mod memory_walk;
 pub mod mixtures;
+#[cfg(test)]
+mod orphan_reads;
 mod radix;
 mod recovered;
 mod report;

@@ -31,7 +31,7 @@ const LEASE_NS: u64 = 60_000_000;
 
 impl TreeCase {
     /// All compute nodes join and get their redo areas, one after the other, in the same way every time.
-    fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
+    pub(super) fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
         let pool = self.pool();
         let geometry = pool.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
