@@ -473,6 +473,11 @@ impl Session {
         self.shared().value_bytes
     }
 
+    /// Whether keys and values have any length up to these.
+    pub fn have_lengths(&self) -> bool {
+        self.shared().have_lengths
+    }
+
     /// Records a page holds at most.
     pub fn page_records(&self) -> usize {
         self.shared().page_records
@@ -528,7 +533,7 @@ impl Session {
         Ok(Arguments { value, ..arguments })
     }
 
-    fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
         let (given, expected) = (key.len(), self.shared().key_bytes);
         if self.shared().have_lengths {
             return if given <= expected { Ok(()) } else { Err(SessionError::KeyTooLong { given, most: expected }) };
