@@ -361,8 +361,8 @@ dm_status dm_update_if(dm_session *session,
 // Removes a key. DM_OK or DM_ABSENT.
 dm_status dm_delete(dm_session *session, dm_bytes key, uint64_t timeout_us, dm_error *error);
 
-// Removes a key if its value is `expected`. DM_OK; DM_ABSENT; or DM_MISMATCH, and then the present value is copied into
-// `found`, unless that is NULL or too small.
+// Removes a key if its value is `expected`. DM_OK; DM_ABSENT; or DM_MISMATCH, and then the present value is copied
+// into `found`, unless that is NULL or too small.
 dm_status dm_delete_if(dm_session *session,
                        dm_bytes key,
                        dm_bytes expected,
@@ -374,8 +374,8 @@ dm_status dm_delete_if(dm_session *session,
 // bounds are copied. On success `*scan` is the caller's, who frees it with dm_scan_free; otherwise it is NULL.
 dm_status dm_scan_open(dm_session *session, const dm_bound *low, const dm_bound *high, dm_scan **scan, dm_error *error);
 
-// Moves to the next record. DM_OK, and `key` and `value` are set, unless they are NULL; or DM_END. The bytes they point
-// to are the scan's, until its next call. If it fails, the next call goes on where this one was.
+// Moves to the next record. DM_OK, and `key` and `value` are set, unless they are NULL; or DM_END. The bytes they
+// point to are the scan's, until its next call. If it fails, the next call goes on where this one was.
 dm_status dm_scan_next(dm_scan *scan, dm_bytes *key, dm_bytes *value, uint64_t timeout_us, dm_error *error);
 
 // Frees a scan, at any time. NULL is ignored.
@@ -390,8 +390,8 @@ dm_status dm_queue_open(dm_session *session, size_t capacity, dm_queue **queue, 
 int dm_queue_fd(dm_queue *queue);
 
 // Submits an operation. DM_OK: it will be completed once, by a dm_queue_poll. Otherwise it was not submitted, and has
-// no completion: the queue is full, an argument has a wrong length, or the session is closed. The request and its bytes
-// are copied.
+// no completion: the queue is full, an argument has a wrong length, or the session is closed. The request and its
+// bytes are copied.
 //
 // If the session has no slot free (dm_session_options.queue_slots), the operation waits for one, and a later
 // dm_queue_poll starts it: so poll whenever the descriptor is readable. The timeout of such an operation is looked at
@@ -405,8 +405,8 @@ dm_status dm_queue_poll(dm_queue *queue, dm_completion *completions, size_t capa
 // Operations that were submitted and whose completions were not polled; 0 if `queue` is NULL.
 size_t dm_queue_pending(dm_queue *queue);
 
-// Frees a queue; no other thread may be in a call of it. Operations that were submitted run on, and have no completion.
-// NULL is ignored.
+// Frees a queue; no other thread may be in a call of it. Operations that were submitted run on, and have no
+// completion. NULL is ignored.
 void dm_queue_free(dm_queue *queue);
 
 #ifdef __cplusplus

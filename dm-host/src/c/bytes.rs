@@ -95,20 +95,19 @@ pub(super) unsafe fn copy_out(found: &[u8], buffer: *mut dm_buffer) -> bool {
     if buffer.is_null() {
         return true;
     }
-    // SAFETY: the caller says that it is a buffer.
-    let mut copy = unsafe { buffer.read() };
-    copy.length = found.len();
+    // SAFETY: the caller says that it is a buffer. Only these members are read: the length may not be initialized.
+    let (data, capacity) = unsafe { ((&raw const (*buffer).data).read(), (&raw const (*buffer).capacity).read()) };
     // SAFETY: as before.
-    unsafe { buffer.write(copy) };
+    unsafe { (&raw mut (*buffer).length).write(found.len()) };
     if found.is_empty() {
         return true;
     }
-    if copy.data.is_null() || copy.capacity < found.len() {
+    if data.is_null() || capacity < found.len() {
         return false;
     }
     // SAFETY: the caller says that `capacity` bytes may be written there. `found` is memory of this library, which the
     // caller does not have.
-    unsafe { ptr::copy_nonoverlapping(found.as_ptr(), copy.data.cast(), found.len()) };
+    unsafe { ptr::copy_nonoverlapping(found.as_ptr(), data.cast(), found.len()) };
     true
 }
 

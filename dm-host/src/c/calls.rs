@@ -161,8 +161,8 @@ pub unsafe extern "C" fn dm_delete(
     unsafe { operate(session, std::ptr::null_mut(), error, run) }
 }
 
-/// Removes a key if its value is `expected`. DM_OK; DM_ABSENT; or DM_MISMATCH, and then the present value is copied into
-/// `found`, unless that is NULL or too small.
+/// Removes a key if its value is `expected`. DM_OK; DM_ABSENT; or DM_MISMATCH, and then the present value is copied
+/// into `found`, unless that is NULL or too small.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dm_delete_if(
     session: *mut dm_session,

@@ -1,7 +1,7 @@
 //! The C interface: what `libdm` exports and `include/dm.h` declares. Feature `c`; `tools/libdm` builds the library.
 //!
-//! A thin layer over [`crate::session`]. The doc comments of public items are the comments of the header: cbindgen makes
-//! it from these files, and `tools/libdm/tests/header.rs` compares it with the file. So they are written for C
+//! A thin layer over [`crate::session`]. The doc comments of public items are the comments of the header: cbindgen
+//! makes it from these files, and `tools/libdm/tests/header.rs` compares it with the file. So they are written for C
 //! programmers, and what every function assumes of its pointers is said once, at the top of the header
 //! (`cbindgen.toml`), instead of in a section "Safety" of each.
 //!
@@ -15,7 +15,7 @@
 //!
 //! # What the layer guarantees
 //!
-//! No panic leaves it: [`status::guard`] turns it into `DM_INTERNAL`. A caller's struct is copied before it is looked
+//! No panic leaves it: `status::guard` turns it into `DM_INTERNAL`. A caller's struct is copied before it is looked
 //! at; enumerations of the caller come as integers, since a Rust `enum` with another value would be undefined
 //! behaviour. A length is compared with what the index takes before a slice of that length is made. Closing is separate
 //! from freeing, so that a call on a closed session is an error and not undefined behaviour. What objects need of each
@@ -40,7 +40,7 @@ use status::{Failure, dm_status};
 ///
 /// `handle` is NULL, or a handle that this library returned and that was not freed, and is not freed during `'a`.
 unsafe fn object<'a, T>(handle: *const T, what: &str) -> Result<&'a T, Failure> {
-    // SAFETY: the caller says that it is NULL or points to a live object, which a `Box` made and nobody has exclusively.
+    // SAFETY: the caller says that it is NULL or points to a live object, and nobody has that exclusively.
     unsafe { handle.as_ref() }.ok_or_else(|| null(what))
 }
 

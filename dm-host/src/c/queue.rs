@@ -10,10 +10,11 @@
 //!
 //! The waker has the bell and a number, and not the future: so nothing that a worker holds leads back to the session.
 //!
-//! **No completion is lost.** A waker puts its number into the bell before it writes the eventfd. A poll reads the
-//! eventfd before it takes numbers. So whatever number a poll does not see makes the descriptor readable after the read.
-//! A poll that leaves numbers behind writes the eventfd itself. A submit keeps the lock on the futures until its future
-//! is among them, and a poll takes that lock before it looks for a number.
+//! **No completion is lost:** whenever a number is in the bell, the descriptor is readable, or a thread is about to
+//! make it so or to take the number. A waker that finds the bell empty writes the eventfd after it put its number there. A
+//! poll reads the eventfd before it takes numbers; when it stops before the bell is empty, it writes the eventfd again.
+//! A submit keeps the lock on the futures until its future is among them, and a poll takes that lock before it looks
+//! for a number.
 
 use super::bytes::{dm_bytes, key, value};
 use super::calls::{of_delete, of_delete_if, of_insert, of_update, of_update_if, within};
@@ -124,8 +125,13 @@ impl Wake for Ringer {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        lock(&self.bell.numbers).push_back(self.number);
-        self.bell.ring();
+        let mut numbers = lock(&self.bell.numbers);
+        let was_empty = numbers.is_empty();
+        numbers.push_back(self.number);
+        drop(numbers);
+        if was_empty {
+            self.bell.ring();
+        }
     }
 }
 
@@ -310,8 +316,8 @@ pub unsafe extern "C" fn dm_queue_fd(queue: *mut dm_queue) -> c_int {
 }
 
 /// Submits an operation. DM_OK: it will be completed once, by a dm_queue_poll. Otherwise it was not submitted, and has
-/// no completion: the queue is full, an argument has a wrong length, or the session is closed. The request and its bytes
-/// are copied.
+/// no completion: the queue is full, an argument has a wrong length, or the session is closed. The request and its
+/// bytes are copied.
 ///
 /// If the session has no slot free (dm_session_options.queue_slots), the operation waits for one, and a later
 /// dm_queue_poll starts it: so poll whenever the descriptor is readable. The timeout of such an operation is looked at
@@ -375,8 +381,10 @@ pub unsafe extern "C" fn dm_queue_poll(
                 count.write(position + 1);
             }
         }
-        // There was no room for what else may have ended.
-        queue.bell.ring();
+        // There was no room for what else has ended.
+        if !lock(&queue.bell.numbers).is_empty() {
+            queue.bell.ring();
+        }
         Ok(dm_status::DM_OK)
     };
     // SAFETY: the caller says that `error` is NULL or may be written.
@@ -390,8 +398,8 @@ pub unsafe extern "C" fn dm_queue_pending(queue: *mut dm_queue) -> usize {
     unsafe { object(queue, "queue") }.map_or(0, |queue| lock(&queue.operations).submitted.len())
 }
 
-/// Frees a queue; no other thread may be in a call of it. Operations that were submitted run on, and have no completion.
-/// NULL is ignored.
+/// Frees a queue; no other thread may be in a call of it. Operations that were submitted run on, and have no
+/// completion. NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dm_queue_free(queue: *mut dm_queue) {
     // SAFETY: the caller says that it is NULL, or a queue that nobody uses any more.

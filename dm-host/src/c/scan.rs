@@ -120,8 +120,8 @@ pub unsafe extern "C" fn dm_scan_open(
     unsafe { guard(error, call) }
 }
 
-/// Moves to the next record. DM_OK, and `key` and `value` are set, unless they are NULL; or DM_END. The bytes they point
-/// to are the scan's, until its next call. If it fails, the next call goes on where this one was.
+/// Moves to the next record. DM_OK, and `key` and `value` are set, unless they are NULL; or DM_END. The bytes they
+/// point to are the scan's, until its next call. If it fails, the next call goes on where this one was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dm_scan_next(
     scan: *mut dm_scan,

@@ -41,8 +41,8 @@ fn the_header_is_what_the_code_says() {
     let line = differs.unwrap_or_else(|| blessed.lines().count().min(generated.lines().count()));
     assert!(
         blessed == generated,
-        "{}:{}: the C interface changed\n  blessed:   {}\n  generated: {}\nif that is meant: DM_BLESS=1 cargo test -p libdm \
-         --test header",
+        "{}:{}: the C interface changed\n  blessed:   {}\n  generated: {}\nif that is meant: DM_BLESS=1 cargo test -p \
+         libdm --test header",
         file.display(),
         line + 1,
         blessed.lines().nth(line).unwrap_or("(end of file)"),

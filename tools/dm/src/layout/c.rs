@@ -1,5 +1,5 @@
-//! The goldens once more, for C: `layouts/c/NAME.h` has the offset, first bit and width of every field, and a struct per
-//! table; `layouts/c/check.c` has a C compiler assert that the structs are as the offsets say, and reads samples by
+//! The goldens once more, for C: `layouts/c/NAME.h` has the offset, first bit and width of every field, and a struct
+//! per table; `layouts/c/check.c` has a C compiler assert that the structs are as the offsets say, and reads samples by
 //! them.
 //!
 //! All members of structs are arrays of bytes, so that no compiler pads them, and none reads them in the order of its
@@ -72,14 +72,19 @@ fn write_header(structure: &Structure, out: &mut String) -> fmt::Result {
 
 /// The header that includes all others, and reads fields.
 fn all() -> String {
-    let mut out = format!(
-        "// Every remote structure. {ORIGIN}\n\n#ifndef DM_LAYOUT_H\n#define DM_LAYOUT_H\n\n#include <stddef.h>\n#include \
-         <stdint.h>\n\n"
-    );
-    for structure in STRUCTURES {
-        let _ = writeln!(out, "#include \"{}.h\"", structure.name);
-    }
-    out + "
+    let includes: String = STRUCTURES.iter().map(|structure| format!("#include \"{}.h\"\n", structure.name)).collect();
+    format!("// Every remote structure. {ORIGIN}\n{}", ALL.replace("@INCLUDES@\n", &includes))
+}
+
+const ALL: &str = "
+#ifndef DM_LAYOUT_H
+#define DM_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+@INCLUDES@
+
 // The number in `bits` bits, at most 64, from bit `bit` on of the little-endian word at `bytes + offset`.
 static inline uint64_t dm_layout_read(const uint8_t *bytes, size_t offset, unsigned bit, unsigned bits) {
     uint64_t number = 0;
@@ -91,8 +96,7 @@ static inline uint64_t dm_layout_read(const uint8_t *bytes, size_t offset, unsig
 }
 
 #endif
-"
-}
+";
 
 /// The program that checks the headers.
 fn check() -> String {
@@ -104,15 +108,36 @@ fn check() -> String {
         let _ = write_asserts(structure, &mut asserts);
         let _ = write_reads(structure, &mut reads, &mut count);
     }
-    format!(
-        "// Checks the headers: the asserts when it is compiled, the samples when it runs. {ORIGIN}\n\n#include \
-         \"dm_layout.h\"\n\n#include <inttypes.h>\n#include <stdio.h>\n\n{asserts}\nstatic int failed;\n\nstatic void \
-         expect(const char *what, uint64_t found, uint64_t stated) {{\n    if (found != stated) {{\n        printf(\"%s: the \
-         bytes say %#\" PRIx64 \", the golden %#\" PRIx64 \"\\n\", what, found, stated);\n        failed = 1;\n    \
-         }}\n}}\n\nint main(void) {{\n{reads}    if (failed)\n        return 1;\n    printf(\"{count} values of samples are \
-         as the goldens say\\n\");\n    return 0;\n}}\n"
-    )
+    let program =
+        CHECK.replace("@ASSERTS@\n", &asserts).replace("@READS@\n", &reads).replace("@COUNT@", &count.to_string());
+    format!("// Checks the headers: the asserts when it is compiled, the samples when it runs. {ORIGIN}\n{program}")
 }
+
+const CHECK: &str = r##"
+#include "dm_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+@ASSERTS@
+
+static int failed;
+
+static void expect(const char *what, uint64_t found, uint64_t stated) {
+    if (found != stated) {
+        printf("%s: the bytes say %#" PRIx64 ", the golden %#" PRIx64 "\n", what, found, stated);
+        failed = 1;
+    }
+}
+
+int main(void) {
+@READS@
+    if (failed)
+        return 1;
+    printf("@COUNT@ values of samples are as the goldens say\n");
+    return 0;
+}
+"##;
 
 fn write_asserts(structure: &Structure, out: &mut String) -> fmt::Result {
     for table in tables(structure) {
@@ -130,9 +155,8 @@ fn write_asserts(structure: &Structure, out: &mut String) -> fmt::Result {
             let size = format!("sizeof(((struct {} *)0)->{})", table.name, member.name);
             // A member of its own is where the field is; a shared one has all its bits.
             let held = if member.is_shared {
-                format!(
-                    "{place} * 8 <= {name}_OFFSET * 8 + {name}_BIT && {name}_OFFSET * 8 + {name}_BIT + {name}_BITS <= ({place} + {size}) * 8"
-                )
+                let first = format!("{name}_OFFSET * 8 + {name}_BIT");
+                format!("{place} * 8 <= {first} && {first} + {name}_BITS <= ({place} + {size}) * 8")
             } else {
                 format!("{place} * 8 == {name}_OFFSET * 8 + {name}_BIT && {size} * 8 == {name}_BITS")
             };
