@@ -11,10 +11,10 @@
 //! The waker has the bell and a number, and not the future: so nothing that a worker holds leads back to the session.
 //!
 //! **No completion is lost:** whenever a number is in the bell, the descriptor is readable, or a thread is about to
-//! make it so or to take the number. A waker that finds the bell empty writes the eventfd after it put its number there. A
-//! poll reads the eventfd before it takes numbers; when it stops before the bell is empty, it writes the eventfd again.
-//! A submit keeps the lock on the futures until its future is among them, and a poll takes that lock before it looks
-//! for a number.
+//! make it so or to take the number. A waker that finds the bell empty writes the eventfd after it put its number
+//! there. A poll reads the eventfd before it takes numbers; when it stops before the bell is empty, it writes the
+//! eventfd again. A submit keeps the lock on the futures until its future is among them, and a poll takes that lock
+//! before it looks for a number.
 
 use super::bytes::{dm_bytes, key, value};
 use super::calls::{of_delete, of_delete_if, of_insert, of_update, of_update_if, within};
