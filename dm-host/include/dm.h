@@ -10,8 +10,9 @@
 //   dm_session_free, dm_scan_free, dm_queue_free, in any order. What the caller passes stays the caller's, and is not
 //   needed after the call: keys, values, texts and structs are read during the call or copied.
 // - Pointers. NULL where it has no meaning fails with DM_INVALID_ARGUMENT. Any other pointer must be what its type says,
-//   and stay so during the call: as many bytes as a length says, texts that end with NUL, objects of this library that
-//   were not freed. An object that was closed is still an object: its functions fail with DM_CLOSED.
+//   and stay so during the call: as many bytes as a length says, texts that end with NUL, structs whose members are all
+//   set (begin with {0}), objects of this library that were not freed. An object that was closed is still an object: its
+//   functions fail with DM_CLOSED.
 // - Threads. Any number of threads may use a pool, a session, or submit to a queue. One thread at a time may use a scan,
 //   or poll a queue. Freeing an object must be the last use of it. No function may be called in a signal handler, nor
 //   by a child process on what its parent made before fork.
