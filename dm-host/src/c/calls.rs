@@ -4,7 +4,7 @@ use super::bytes::{copy_out, dm_buffer, dm_bytes, key, value};
 use super::object;
 use super::session::dm_session;
 use super::status::{Failure, dm_error, dm_status, guard};
-use crate::session::{Call, Delete, DeleteIf, Insert, Session, Update, UpdateIf};
+use crate::session::{Call, Delete, DeleteIf, Insert, Session, Update, UpdateIf, Upsert};
 use std::time::Duration;
 
 /// Gives a call the time that the caller gave it; 0: no bound.
@@ -55,10 +55,7 @@ pub unsafe extern "C" fn dm_get(
     let run = |session: &Session| {
         // SAFETY: the caller says that the bytes are there during the call.
         let key = unsafe { self::key(session, key)? };
-        Ok(match within(session.get(key), timeout_us).wait()? {
-            Some(value) => (dm_status::DM_OK, value),
-            None => (dm_status::DM_ABSENT, Vec::new()),
-        })
+        Ok(of_get(within(session.get(key), timeout_us).wait()?))
     };
     // SAFETY: the caller says that these are NULL or what their types say.
     unsafe { operate(session, found, error, run) }
@@ -114,8 +111,7 @@ pub unsafe extern "C" fn dm_upsert(
     let run = |session: &Session| {
         // SAFETY: the caller says that the bytes are there during the call.
         let (key, value) = unsafe { (self::key(session, key)?, self::value(session, value)?) };
-        within(session.upsert(key, value), timeout_us).wait()?;
-        Ok((dm_status::DM_OK, Vec::new()))
+        Ok(of_upsert(within(session.upsert(key, value), timeout_us).wait()?))
     };
     // SAFETY: the caller says that these are NULL or what their types say.
     unsafe { operate(session, std::ptr::null_mut(), error, run) }
@@ -182,6 +178,16 @@ pub unsafe extern "C" fn dm_delete_if(
 }
 
 // ---- outcomes as a status and the value that was found -------------------------------------------------------------
+
+pub(super) fn of_get(outcome: Option<Vec<u8>>) -> (dm_status, Vec<u8>) {
+    outcome.map_or((dm_status::DM_ABSENT, Vec::new()), |value| (dm_status::DM_OK, value))
+}
+
+pub(super) fn of_upsert(outcome: Upsert) -> (dm_status, Vec<u8>) {
+    match outcome {
+        Upsert::Inserted | Upsert::Replaced => (dm_status::DM_OK, Vec::new()),
+    }
+}
 
 pub(super) fn of_insert(outcome: Insert) -> (dm_status, Vec<u8>) {
     match outcome {

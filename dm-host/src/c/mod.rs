@@ -62,15 +62,11 @@ unsafe fn free<T>(handle: *mut T) {
     if handle.is_null() {
         return;
     }
-    let drop_it = || {
+    let call = || {
         // SAFETY: the caller says that a `Box` made it and that nobody else uses it.
         drop(unsafe { Box::from_raw(handle) });
+        Ok(dm_status::DM_OK)
     };
     // SAFETY: there is no error to fill in.
-    unsafe {
-        status::guard(std::ptr::null_mut(), || {
-            drop_it();
-            Ok(dm_status::DM_OK)
-        })
-    };
+    unsafe { status::guard(std::ptr::null_mut(), call) };
 }

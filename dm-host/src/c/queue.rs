@@ -17,7 +17,7 @@
 //! before it looks for a number.
 
 use super::bytes::{dm_bytes, key, value};
-use super::calls::{of_delete, of_delete_if, of_insert, of_update, of_update_if, within};
+use super::calls::{of_delete, of_delete_if, of_get, of_insert, of_update, of_update_if, of_upsert, within};
 use super::session::dm_session;
 use super::status::{Failure, dm_effect, dm_error, dm_status, guard};
 use super::{check_room, object};
@@ -211,7 +211,7 @@ fn operate(
     timeout_us: u64,
 ) -> Result<Pin<Box<dyn Future<Output = Ended> + Send>>, Failure> {
     macro_rules! future {
-        ($call:ident ( $($argument:expr),* ), $outcome:expr) => {
+        ($call:ident ( $($argument:expr),* ), $outcome:ident) => {
             Box::pin(async move {
                 let outcome = within(session.$call($($argument),*), timeout_us).await?;
                 Ok($outcome(outcome))
@@ -219,13 +219,10 @@ fn operate(
         };
     }
     Ok(match operation {
-        DM_GET => future!(get(&key), |found: Option<Vec<u8>>| match found {
-            Some(value) => (dm_status::DM_OK, value),
-            None => (dm_status::DM_ABSENT, Vec::new()),
-        }),
+        DM_GET => future!(get(&key), of_get),
         DM_INSERT => future!(insert(&key, &value), of_insert),
         DM_UPDATE => future!(update(&key, &value), of_update),
-        DM_UPSERT => future!(upsert(&key, &value), |_| (dm_status::DM_OK, Vec::new())),
+        DM_UPSERT => future!(upsert(&key, &value), of_upsert),
         DM_UPDATE_IF => future!(update_if(&key, &expected, &value), of_update_if),
         DM_DELETE => future!(delete(&key), of_delete),
         DM_DELETE_IF => future!(delete_if(&key, &expected), of_delete_if),

@@ -147,8 +147,7 @@ unsafe fn read_options(options: *const dm_session_options) -> Result<SessionOpti
     if given.flags & DM_NO_SPIN != 0 {
         options.spin = Duration::ZERO;
     }
-    let mut membership = Membership::default();
-    membership.recovery = given.flags & DM_NO_RECOVERY == 0;
+    let mut membership = Membership { recovery: given.flags & DM_NO_RECOVERY == 0, ..Membership::default() };
     if given.lease_ms != 0 {
         let lease = LeaseConfig::of(u64::from(given.lease_ms) * 1_000_000);
         membership.terms = lease.map_err(|error| refused(error.to_string()))?;

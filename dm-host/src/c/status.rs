@@ -10,6 +10,7 @@ use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, Effect};
 use dm_core::verbs::Status;
 use std::ffi::{CStr, c_char};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a call ended. 0: done. Positive: carried out, and this is the answer. Negative: failed; see dm_error.
@@ -112,7 +113,7 @@ impl dm_error {
             Err(failure) => {
                 // The last byte stays 0.
                 for (to, from) in text[..DM_ERROR_TEXT_BYTES - 1].iter_mut().zip(cut(&failure.text).bytes()) {
-                    *to = from as c_char;
+                    *to = c_char::from_ne_bytes([from]);
                 }
                 Self { status: failure.status, effect: failure.effect, text }
             }
@@ -140,7 +141,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The failure of a call that changed nothing.
-    pub(super) fn new(status: dm_status, text: impl ToString) -> Self {
+    pub(super) fn new(status: dm_status, text: impl Display) -> Self {
         Self { status, effect: dm_effect::DM_EFFECT_NONE, text: text.to_string() }
     }
 }
