@@ -224,13 +224,12 @@ pub fn check(directory: &Path) -> Vec<Mismatch> {
     let c_directory = directory.join(C_DIRECTORY);
     let c_files = c::files();
     found.extend(c_files.iter().filter_map(|(name, text)| compare(c_directory.join(name), text).err()));
-    let is_text = |name: &str| name.ends_with(".txt");
-    let is_golden = |name: &str| name.strip_suffix(".txt").and_then(find).is_some();
-    let is_c = |name: &str| c_files.iter().any(|(known, _)| known == name);
-    for (directory, strays) in [
-        (directory, strays(directory, |name| is_text(name) && !is_golden(name))),
-        (&c_directory, strays(&c_directory, |name| !is_c(name))),
-    ] {
+    // Other files than texts may lie beside the goldens.
+    let is_stray_text = |name: &str| name.strip_suffix(".txt").is_some_and(|stem| find(stem).is_none());
+    let is_stray_c = |name: &str| !c_files.iter().any(|(known, _)| known == name);
+    for (directory, strays) in
+        [(directory, strays(directory, is_stray_text)), (&c_directory, strays(&c_directory, is_stray_c))]
+    {
         match strays {
             Ok(files) => found.extend(files.into_iter().map(|file| Mismatch::Stray { file })),
             Err(error) => found.push(Mismatch::Unreadable { file: directory.to_owned(), error: error.to_string() }),
