@@ -322,8 +322,8 @@ dm_status dm_session_open_or_create(dm_pool *pool,
 dm_status dm_session_describe(dm_session *session, dm_session_info *info, dm_error *error);
 
 // Refuses new operations, finishes what is queued, and leaves the pool. From then on every operation of the session,
-// its scans and its queues fails with DM_CLOSED. Other threads may be in calls of the session. The session has yet to
-// be freed.
+// its scans and its queues fails with DM_CLOSED; a scan reports what it has fetched before. Other threads may be in
+// calls of the session. The session has yet to be freed.
 dm_status dm_session_close(dm_session *session, dm_error *error);
 
 // Closes a session and frees it; no other thread may be in a call of it. Its scans and queues may be freed before or

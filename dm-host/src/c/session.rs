@@ -238,8 +238,8 @@ pub unsafe extern "C" fn dm_session_describe(
 }
 
 /// Refuses new operations, finishes what is queued, and leaves the pool. From then on every operation of the session,
-/// its scans and its queues fails with DM_CLOSED. Other threads may be in calls of the session. The session has yet to
-/// be freed.
+/// its scans and its queues fails with DM_CLOSED; a scan reports what it has fetched before. Other threads may be in
+/// calls of the session. The session has yet to be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dm_session_close(session: *mut dm_session, error: *mut dm_error) -> dm_status {
     let call = || {
