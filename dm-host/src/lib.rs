@@ -16,10 +16,13 @@
 //! - [`kinds`]: indexes of any kind that the catalog names.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API that an application embeds an index with.
+//! - `c` (feature `c`): the same API for C.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 //! - `fetch`: prefetches lines before they are needed.
 
 pub mod assembly;
+#[cfg(feature = "c")]
+pub mod c;
 pub mod clock;
 pub mod compute_node;
 pub mod fabric;

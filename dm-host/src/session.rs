@@ -358,6 +358,11 @@ impl Session {
         self.shared().value_bytes
     }
 
+    /// Whether keys and values have any length up to these.
+    pub fn have_lengths(&self) -> bool {
+        self.shared().have_lengths
+    }
+
     /// Records a page holds at most.
     pub fn page_records(&self) -> usize {
         self.shared().page_records

@@ -39,9 +39,7 @@ fn a_flipped_bit_in_a_hexdump_is_found() {
     let structure = layout::find("lock_word").unwrap();
     let golden = layout::render(structure);
     let directory = temporary("flipped");
-    for other in STRUCTURES {
-        std::fs::write(directory.join(other.name).with_extension("txt"), layout::render(other)).unwrap();
-    }
+    layout::bless(&directory).unwrap();
     assert_eq!(layout::check(&directory), []);
     let file = directory.join("lock_word.txt");
     std::fs::write(&file, golden.replace(" ef be ", " ef bf ")).unwrap();
@@ -53,6 +51,13 @@ fn a_flipped_bit_in_a_hexdump_is_found() {
     std::fs::write(directory.join("gone.txt"), "").unwrap();
     let found = layout::check(&directory);
     assert!(matches!(&found[..], [Mismatch::Missing { .. }, Mismatch::Stray { .. }]), "{found:?}");
+    layout::bless(&directory).unwrap();
+    std::fs::remove_file(directory.join("gone.txt")).unwrap();
+    assert_eq!(layout::check(&directory), []);
+    std::fs::write(directory.join("c/lock_word.h"), "").unwrap();
+    std::fs::write(directory.join("c/gone.h"), "").unwrap();
+    let found = layout::check(&directory);
+    assert!(matches!(&found[..], [Mismatch::Differs { .. }, Mismatch::Stray { .. }]), "{found:?}");
     std::fs::remove_dir_all(directory).unwrap();
 }
 

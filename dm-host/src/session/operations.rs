@@ -26,7 +26,7 @@ impl Session {
         Ok(Arguments { value, ..arguments })
     }
 
-    fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), SessionError> {
         let (given, expected) = (key.len(), self.shared().key_bytes);
         if self.shared().have_lengths {
             return if given <= expected { Ok(()) } else { Err(SessionError::KeyTooLong { given, most: expected }) };

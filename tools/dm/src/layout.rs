@@ -2,10 +2,11 @@
 //!
 //! A file `layouts/NAME.txt` has a title, an explanation, tables of fields, constants, and samples: a hexdump with the
 //! values it stands for. *Both ways* means: the text that the code generates equals the file, and the hexdumps that
-//! are read back from the file decode to the values the file states.
+//! are read back from the file decode to the values the file states. `layouts/c` has the same for C ([`c`]).
 //!
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
+pub mod c;
 mod catalog;
 mod chime;
 mod items;
@@ -227,23 +228,45 @@ pub fn parse_samples(text: &str) -> Result<Vec<Sample>, String> {
 pub fn check(directory: &Path) -> Vec<Mismatch> {
     let mut found: Vec<Mismatch> =
         STRUCTURES.iter().filter_map(|structure| check_one(directory, structure).err()).collect();
-    match unknown_files(directory) {
-        Ok(files) => found.extend(files.into_iter().map(|file| Mismatch::Stray { file })),
-        Err(error) => found.push(Mismatch::Unreadable { file: directory.to_owned(), error: error.to_string() }),
+    let c_directory = directory.join(C_DIRECTORY);
+    let c_files = c::files();
+    found.extend(c_files.iter().filter_map(|(name, text)| compare(c_directory.join(name), text).err()));
+    // Other files than texts may lie beside the goldens.
+    let is_stray_text = |name: &str| name.strip_suffix(".txt").is_some_and(|stem| find(stem).is_none());
+    let is_stray_c = |name: &str| !c_files.iter().any(|(known, _)| known == name);
+    for (directory, strays) in
+        [(directory, strays(directory, is_stray_text)), (&c_directory, strays(&c_directory, is_stray_c))]
+    {
+        match strays {
+            Ok(files) => found.extend(files.into_iter().map(|file| Mismatch::Stray { file })),
+            Err(error) => found.push(Mismatch::Unreadable { file: directory.to_owned(), error: error.to_string() }),
+        }
     }
     found
 }
 
+/// Where the files for C are, in the directory of goldens.
+const C_DIRECTORY: &str = "c";
+
 /// Checks the golden of one structure.
 pub fn check_one(directory: &Path, structure: &Structure) -> Result<(), Mismatch> {
     let file = path(directory, structure);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Mismatch::Missing { file }),
-        Err(error) => return Err(Mismatch::Unreadable { file, error: error.to_string() }),
-    };
+    let text = read(&file)?;
     check_samples(structure, &text).map_err(|(sample, what)| Mismatch::Sample { file: file.clone(), sample, what })?;
-    let generated = render(structure);
+    compare(file, &render(structure))
+}
+
+fn read(file: &Path) -> Result<String, Mismatch> {
+    let file = file.to_owned();
+    fs::read_to_string(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Mismatch::Missing { file },
+        _ => Mismatch::Unreadable { file, error: error.to_string() },
+    })
+}
+
+/// Whether a file has the text that the code generates.
+fn compare(file: PathBuf, generated: &str) -> Result<(), Mismatch> {
+    let text = read(&file)?;
     if text == generated {
         return Ok(());
     }
@@ -292,27 +315,35 @@ pub fn bless(directory: &Path) -> io::Result<Vec<PathBuf>> {
         check_samples(structure, &text).map_err(|(sample, what)| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{}: sample \"{sample}\": {what}", structure.name))
         })?;
-        if fs::read_to_string(&file).is_ok_and(|blessed| blessed == text) {
-            continue;
-        }
+        write(file, &text, &mut written)?;
+    }
+    fs::create_dir_all(directory.join(C_DIRECTORY))?;
+    for (name, text) in c::files() {
+        write(directory.join(C_DIRECTORY).join(name), &text, &mut written)?;
+    }
+    Ok(written)
+}
+
+/// Writes a file that has another text.
+fn write(file: PathBuf, text: &str, written: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !fs::read_to_string(&file).is_ok_and(|blessed| blessed == text) {
         fs::write(&file, text)?;
         written.push(file);
     }
-    Ok(written)
+    Ok(())
 }
 
 fn path(directory: &Path, structure: &Structure) -> PathBuf {
     directory.join(structure.name).with_extension("txt")
 }
 
-fn unknown_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Files of `directory` whose names are strays, in order.
+fn strays(directory: &Path, is_stray: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(directory)? {
-        let file = entry?.path();
-        let is_text = file.extension().is_some_and(|extension| extension == "txt");
-        let is_known = file.file_stem().and_then(|stem| find(stem.to_str()?)).is_some();
-        if is_text && !is_known {
-            strays.push(file);
+        let entry = entry?;
+        if entry.file_type()?.is_file() && is_stray(&entry.file_name().to_string_lossy()) {
+            strays.push(entry.path());
         }
     }
     strays.sort();

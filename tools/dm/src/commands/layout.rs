@@ -28,6 +28,9 @@ enum Action {
     Show {
         /// Its name
         name: String,
+        /// As a C header
+        #[arg(long)]
+        c: bool,
     },
     /// Check every golden file both ways
     Check,
@@ -43,12 +46,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let line = |s: &layout::Structure| format!("{:width$}  {}\n", s.name, s.title);
             print(&STRUCTURES.iter().map(line).collect::<String>())
         }
-        Action::Show { name } => {
+        Action::Show { name, c } => {
             let Some(structure) = layout::find(name) else {
                 let known: Vec<_> = STRUCTURES.iter().map(|structure| structure.name).collect();
                 return Err(Failure::Usage(format!("unknown structure \"{name}\"; there are {}", known.join(", "))));
             };
-            print(&layout::render(structure))
+            print(&if *c { layout::c::header(structure) } else { layout::render(structure) })
         }
         Action::Check => {
             let found = layout::check(directory);

@@ -117,7 +117,7 @@ pub(super) const SMART_LEAF: Structure = Structure {
     tables: &[("fields, keys and values of 8 bytes", LEAF_FIELDS)],
     constants: &[
         ("place", LEAF.place_bytes as u64, "bytes of a leaf with keys and values of 8 bytes"),
-        ("place", LeafShape::new(64, 1024).place_bytes as u64, "and with the longest of both"),
+        ("longest place", LeafShape::new(64, 1024).place_bytes as u64, "bytes of one with the longest of both"),
     ],
     samples: || {
         let sample = |title, sealed: LeafState| {

@@ -76,6 +76,7 @@ fn layouts_are_listed_shown_and_checked() {
     let goldens = format!("--directory {}", directory.path().display());
     assert!(dm("layout list").good().contains("lock_word"));
     assert!(dm("layout show lock_word").good().starts_with("lock_word: "));
+    assert!(dm("layout show lock_word --c").good().contains("#define DM_LOCK_WORD_ROW_BITS 16\n"));
     assert!(dm(&format!("layout bless {goldens}")).good().contains("blessed"));
     assert!(dm(&format!("layout check {goldens}")).good().contains("layouts hold"));
     fs::write(directory.path().join("lock_word.txt"), "something else\n").unwrap();

@@ -1,0 +1,101 @@
+// catalog_entry: one index: its name, kind, parameters and root. Made by `dm layout bless`; do not edit.
+
+// Four lines; the catalog has 16 entries, those of memory node 0 count. All zero is a free entry. The entry word
+// and the root word are changed by CAS; the rest is written before the entry becomes live and never after.
+
+#ifndef DM_LAYOUT_CATALOG_ENTRY_H
+#define DM_LAYOUT_CATALOG_ENTRY_H
+
+#include <stdint.h>
+
+// entry
+
+#define DM_CATALOG_ENTRY_ENTRY_WORD_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_CHECKSUM_OFFSET 8
+#define DM_CATALOG_ENTRY_ENTRY_CHECKSUM_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_CHECKSUM_BITS 32
+#define DM_CATALOG_ENTRY_ENTRY_KIND_OFFSET 12
+#define DM_CATALOG_ENTRY_ENTRY_KIND_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_KIND_BITS 16
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_VERSION_OFFSET 14
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_VERSION_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_VERSION_BITS 16
+#define DM_CATALOG_ENTRY_ENTRY_NAME_BYTES_OFFSET 16
+#define DM_CATALOG_ENTRY_ENTRY_NAME_BYTES_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_NAME_BYTES_BITS 8
+#define DM_CATALOG_ENTRY_ENTRY_NAME_OFFSET 17
+#define DM_CATALOG_ENTRY_ENTRY_NAME_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_NAME_BITS 376
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_OFFSET 64
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_PARAMETERS_BITS 512
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_COMPATIBLE_OFFSET 128
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_COMPATIBLE_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_COMPATIBLE_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_READ_ONLY_OFFSET 136
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_READ_ONLY_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_READ_ONLY_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_INCOMPATIBLE_OFFSET 144
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_INCOMPATIBLE_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_FEATURES_INCOMPATIBLE_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_152_OFFSET 152
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_152_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_152_BITS 320
+#define DM_CATALOG_ENTRY_ENTRY_ROOT_OFFSET 192
+#define DM_CATALOG_ENTRY_ENTRY_ROOT_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_ROOT_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_OFFSET 200
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_BITS 448
+#define DM_CATALOG_ENTRY_ENTRY_STRUCT_BYTES 256
+
+struct dm_catalog_entry_entry {
+    uint8_t word[8]; // entry word: state, tag, request, row, incarnation
+    uint8_t checksum[4]; // CRC-32C of the bytes 12..192
+    uint8_t kind[2]; // 1 = sherman, 2 = smart, 3 = chime, 4 = dolphin, 5 = dex
+    uint8_t parameters_version[2]; // how to read the parameters, per kind
+    uint8_t name_bytes[1]; // length of the name, 1..=47
+    uint8_t name[47]; // name, UTF-8, zero-padded
+    uint8_t parameters[64]; // sizes and options chosen at creation, read by the index
+    uint8_t features_compatible[8]; // features its creator knew that readers may ignore
+    uint8_t features_read_only[8]; // features it uses that writers must know
+    uint8_t features_incompatible[8]; // features it uses that readers must know
+    uint8_t reserved_152[40]; // zero
+    uint8_t root[8]; // root word, read by the index; 0 = no root yet
+    uint8_t reserved_200[56]; // zero
+};
+
+// entry word
+
+#define DM_CATALOG_ENTRY_ENTRY_WORD_STATE_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_STATE_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_STATE_BITS 3
+#define DM_CATALOG_ENTRY_ENTRY_WORD_TAG_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_TAG_BIT 3
+#define DM_CATALOG_ENTRY_ENTRY_WORD_TAG_BITS 21
+#define DM_CATALOG_ENTRY_ENTRY_WORD_REQUEST_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_REQUEST_BIT 24
+#define DM_CATALOG_ENTRY_ENTRY_WORD_REQUEST_BITS 8
+#define DM_CATALOG_ENTRY_ENTRY_WORD_ROW_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_ROW_BIT 32
+#define DM_CATALOG_ENTRY_ENTRY_WORD_ROW_BITS 16
+#define DM_CATALOG_ENTRY_ENTRY_WORD_INCARNATION_OFFSET 0
+#define DM_CATALOG_ENTRY_ENTRY_WORD_INCARNATION_BIT 48
+#define DM_CATALOG_ENTRY_ENTRY_WORD_INCARNATION_BITS 16
+#define DM_CATALOG_ENTRY_ENTRY_WORD_STRUCT_BYTES 8
+
+struct dm_catalog_entry_entry_word {
+    uint8_t bits_0[3];
+    uint8_t request[1]; // tells creations of one compute node apart
+    uint8_t row[2]; // compute-node row of the creator
+    uint8_t incarnation[2]; // incarnation of the creator
+};
+
+// constants
+
+#define DM_CATALOG_ENTRY_ENTRIES UINT64_C(16) // entries of a catalog
+#define DM_CATALOG_ENTRY_NAME_BYTES_MAX UINT64_C(47) // longest name
+
+#endif
