@@ -1,0 +1,156 @@
+//! dm-core on bare metal: what the images have in common.
+//!
+//! An image has one index. It starts without an operating system, formats a static region as a pool of one memory
+//! node, joins it as a compute node, creates its index, and runs four lanes of operations at once, each polled through
+//! [`Machine`]. The [`driver`] executes what the lanes ask for. The [`model`] knows what each operation has to answer.
+//! The report goes to the UART, and the verdict is the exit code.
+//!
+//! ```text
+//!  boot/*.s ─► start (bin/*.rs) ─► run ─┬─ pool:      format, join, create the index
+//!   stack, FPU, MMU                     ├─ workload:  four lanes at once, then one that looks at everything
+//!   zeroes, paint                       └─ report:    what it did, and what it took
+//! ```
+//!
+//! - `board`: a UART, a clock, and an exit, one file per board. `boot`: the first instructions. `link`: the memory.
+//! - [`driver`]: memory nodes are an array, and the lanes wait for each other by a flag each.
+//! - [`tree`]: the memory that a B+-tree borrows. SMART's is in `bin/smart.rs`.
+#![no_std]
+
+#[cfg_attr(target_arch = "aarch64", path = "board/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "board/riscv64.rs")]
+#[cfg_attr(target_arch = "arm", path = "board/thumbv7em.rs")]
+pub mod board;
+pub mod console;
+pub mod driver;
+pub mod memory;
+pub mod model;
+pub mod pool;
+pub mod sizes;
+pub mod tree;
+pub mod workload;
+
+use crate::driver::Driver;
+use crate::pool::Place;
+use core::panic::PanicInfo;
+use core::pin::{Pin, pin};
+use dm_core::index::Index;
+use dm_core::lane::Lane;
+use dm_core::machine::Machine;
+use dm_core::marks::Mark;
+use dm_core::operation::{Operation, OperationKind};
+use dm_core::registry::KindParameters;
+use dm_core::verbs::LaneId;
+
+/// Lanes: operations in flight.
+pub const LANES: usize = 4;
+
+/// Most records of a scan's page.
+pub const PAGE_RECORDS: usize = 16;
+
+/// Leaves that a scan READs at once.
+pub const LEAVES_AT_ONCE: usize = 2;
+
+/// What was not as it should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wrong {
+    /// What.
+    pub what: &'static str,
+    /// The number of the key, if it was about one.
+    pub record: u32,
+}
+
+impl Wrong {
+    /// Something that is not about a key.
+    pub const fn of(what: &'static str) -> Self {
+        Self { what, record: u32::MAX }
+    }
+}
+
+/// What an image does. `open` puts the index together, in the pool that was made.
+pub fn run<P: KindParameters, I: Index, const SCRATCH: usize>(
+    parameters: &P,
+    scratches: &'static mut [[u8; SCRATCH]; LANES],
+    open: impl FnOnce(&Place) -> Option<I>,
+) -> ! {
+    let kind = P::KIND.name();
+    say!(board::NAME, " ", kind, "\n");
+    let code = match run_all(parameters, scratches, open) {
+        Ok(()) => {
+            say!("ok\n");
+            0
+        }
+        Err(wrong) => {
+            say!("WRONG: ", wrong.what, ", record ", wrong.record, "\n");
+            1
+        }
+    };
+    board::exit(code)
+}
+
+fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
+    parameters: &P,
+    scratches: &'static mut [[u8; SCRATCH]; LANES],
+    open: impl FnOnce(&Place) -> Option<I>,
+) -> Result<(), Wrong> {
+    let scratch_bytes = parameters.plan(PAGE_RECORDS, LEAVES_AT_ONCE).total_bytes;
+    if SCRATCH < scratch_bytes {
+        say!("a lane needs ", scratch_bytes, " bytes of scratch\n");
+        return Err(Wrong::of("too little scratch"));
+    }
+    let mut number = 0;
+    let lanes = scratches.each_mut().map(|scratch| {
+        let lane = Lane::new(LaneId(number), scratch);
+        number += 1;
+        lane
+    });
+    let mut driver = Driver::new(memory::region());
+    pool::format(&mut driver)?;
+    let place = {
+        let joining = pin!(pool::join(&lanes[0], parameters));
+        driver.run_one(Machine::new(lanes[0].port(), joining))?
+    };
+    let index = open(&place).ok_or(Wrong::of("parameters out of range"))?;
+    let future_bytes = size_of_val(&index.execute(&lanes[0], Operation::point(OperationKind::Get)));
+    {
+        let [a, b, c, d] = lanes.each_ref().map(|lane| workload::work(&index, lane));
+        let (a, b, c, d) = (pin!(a), pin!(b), pin!(c), pin!(d));
+        let mut works: [Pin<&mut _>; LANES] = [a, b, c, d];
+        let mut lanes = lanes.iter();
+        let mut machines = works.each_mut().map(|work| {
+            let port = lanes.next().map(Lane::port);
+            port.map(|port| Machine::new(port, work.as_mut()))
+        });
+        driver.run(&mut machines)?;
+    }
+    let records = {
+        let look = pin!(workload::look_at_everything(&index, &lanes[0]));
+        driver.run_one(Machine::new(lanes[0].port(), look))?
+    };
+    say!("records ", records, ", lanes ", LANES, "\n");
+    say!("round trips ", driver.round_trips, ", requests ", driver.requests, ", waits ", driver.waits, "\n");
+    for mark in Mark::ALL {
+        let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
+        if count > 0 {
+            say!("  ", mark.name(), " ", count, "\n");
+        }
+    }
+    let lane_bytes = size_of::<Lane<'_>>() + scratch_bytes + future_bytes;
+    say!("a lane: ", size_of::<Lane<'_>>(), " + scratch ", scratch_bytes, " + future ", future_bytes, " bytes\n");
+    sizes::report(lane_bytes)
+}
+
+/// The processor met something that it cannot execute.
+#[unsafe(no_mangle)]
+extern "C" fn fault() -> ! {
+    say!("FAULT\n");
+    board::exit(3)
+}
+
+#[panic_handler]
+fn panicked(info: &PanicInfo<'_>) -> ! {
+    // Without the message: formatting is larger than an index.
+    if let Some(location) = info.location() {
+        say!("PANIC in ", location.file(), " at line ", location.line(), "\n");
+    }
+    board::exit(2)
+}
