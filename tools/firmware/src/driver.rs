@@ -49,29 +49,31 @@ impl Driver {
     }
 
     /// Drives one lane to its end.
-    pub fn run_one<F: Future<Output = Result<T, Wrong>>, T>(&mut self, machine: Machine<'_, '_, F>) -> Result<T, Wrong> {
+    pub fn run_one<F: Future<Output = Result<T, Wrong>>, T>(
+        &mut self,
+        machine: Machine<'_, '_, F>,
+    ) -> Result<T, Wrong> {
         let mut result = None;
-        self.run_each(&mut [Some(machine)], &mut |ended| result = Some(ended));
+        self.run_each(&mut [machine], &mut |ended| result = Some(ended));
         result.unwrap_or(Err(Wrong::of("the lane did not end")))
     }
 
     /// Drives all lanes to their ends. The machine at position `n` is that of lane `n`.
     pub fn run<F: Future<Output = Result<(), Wrong>>>(
         &mut self,
-        machines: &mut [Option<Machine<'_, '_, F>>],
+        machines: &mut [Machine<'_, '_, F>; LANES],
     ) -> Result<(), Wrong> {
         let mut result = Ok(());
         self.run_each(machines, &mut |ended| result = result.and(ended));
         result
     }
 
-    fn run_each<F: Future>(&mut self, machines: &mut [Option<Machine<'_, '_, F>>], ended: &mut dyn FnMut(F::Output)) {
+    fn run_each<F: Future>(&mut self, machines: &mut [Machine<'_, '_, F>], ended: &mut dyn FnMut(F::Output)) {
         let mut waits = [Wait::Turn; LANES];
         let mut open = true;
         while open {
             open = false;
             for (lane, (machine, wait)) in machines.iter_mut().zip(&mut waits).enumerate() {
-                let Some(machine) = machine else { continue };
                 if let Wait::Ended = wait {
                     continue;
                 }

@@ -32,7 +32,7 @@ pub mod workload;
 use crate::driver::Driver;
 use crate::pool::Place;
 use core::panic::PanicInfo;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::machine::Machine;
@@ -97,35 +97,15 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
         say!("a lane needs ", scratch_bytes, " bytes of scratch\n");
         return Err(Wrong::of("too little scratch"));
     }
-    let mut number = 0;
-    let lanes = scratches.each_mut().map(|scratch| {
-        let lane = Lane::new(LaneId(number), scratch);
-        number += 1;
-        lane
-    });
+    let [a, b, c, d] = scratches;
+    let lanes = [Lane::new(LaneId(0), a), Lane::new(LaneId(1), b), Lane::new(LaneId(2), c), Lane::new(LaneId(3), d)];
     let mut driver = Driver::new(memory::region());
     pool::format(&mut driver)?;
-    let place = {
-        let joining = pin!(pool::join(&lanes[0], parameters));
-        driver.run_one(Machine::new(lanes[0].port(), joining))?
-    };
+    let place = join(&mut driver, &lanes[0], parameters)?;
     let index = open(&place).ok_or(Wrong::of("parameters out of range"))?;
+    work(&mut driver, &lanes, &index)?;
+    let records = look_at_everything(&mut driver, &lanes[0], &index)?;
     let future_bytes = size_of_val(&index.execute(&lanes[0], Operation::point(OperationKind::Get)));
-    {
-        let [a, b, c, d] = lanes.each_ref().map(|lane| workload::work(&index, lane));
-        let (a, b, c, d) = (pin!(a), pin!(b), pin!(c), pin!(d));
-        let mut works: [Pin<&mut _>; LANES] = [a, b, c, d];
-        let mut lanes = lanes.iter();
-        let mut machines = works.each_mut().map(|work| {
-            let port = lanes.next().map(Lane::port);
-            port.map(|port| Machine::new(port, work.as_mut()))
-        });
-        driver.run(&mut machines)?;
-    }
-    let records = {
-        let look = pin!(workload::look_at_everything(&index, &lanes[0]));
-        driver.run_one(Machine::new(lanes[0].port(), look))?
-    };
     say!("records ", records, ", lanes ", LANES, "\n");
     say!("round trips ", driver.round_trips, ", requests ", driver.requests, ", waits ", driver.waits, "\n");
     for mark in Mark::ALL {
@@ -137,6 +117,31 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     let lane_bytes = size_of::<Lane<'_>>() + scratch_bytes + future_bytes;
     say!("a lane: ", size_of::<Lane<'_>>(), " + scratch ", scratch_bytes, " + future ", future_bytes, " bytes\n");
     sizes::report(lane_bytes)
+}
+
+// The next three are functions of their own, so that the stack has only one's futures at a time.
+
+#[inline(never)]
+fn join<P: KindParameters>(driver: &mut Driver, lane: &Lane<'_>, parameters: &P) -> Result<Place, Wrong> {
+    let joining = pin!(pool::join(lane, parameters));
+    driver.run_one(Machine::new(lane.port(), joining))
+}
+
+#[inline(never)]
+fn work<I: Index>(driver: &mut Driver, lanes: &[Lane<'_>; LANES], index: &I) -> Result<(), Wrong> {
+    let [a, b, c, d] = lanes;
+    driver.run(&mut [
+        Machine::new(a.port(), pin!(workload::work(index, a))),
+        Machine::new(b.port(), pin!(workload::work(index, b))),
+        Machine::new(c.port(), pin!(workload::work(index, c))),
+        Machine::new(d.port(), pin!(workload::work(index, d))),
+    ])
+}
+
+#[inline(never)]
+fn look_at_everything<I: Index>(driver: &mut Driver, lane: &Lane<'_>, index: &I) -> Result<u32, Wrong> {
+    let look = pin!(workload::look_at_everything(index, lane));
+    driver.run_one(Machine::new(lane.port(), look))
 }
 
 /// The processor met something that it cannot execute.

@@ -92,12 +92,16 @@ pub fn last_value(record: u32) -> Option<[u8; BYTES]> {
     let value = |version| value(record, version);
     let last = Fate::of(record).last_version().map(value);
     // See the feature.
-    if cfg!(feature = "wrong-model") && record == 100 { last.map(|[first, rest @ ..]| {
-        let mut wrong = [0; BYTES];
-        wrong[0] = !first;
-        wrong[1..].copy_from_slice(&rest);
-        wrong
-    }) } else { last }
+    if cfg!(feature = "wrong-model") && record == 100 {
+        last.map(|[first, rest @ ..]| {
+            let mut wrong = [0; BYTES];
+            wrong[0] = !first;
+            wrong[1..].copy_from_slice(&rest);
+            wrong
+        })
+    } else {
+        last
+    }
 }
 
 /// The numbers of a lane, not in order: inserts hit leaves all over the tree.
