@@ -3,6 +3,7 @@
 //! This is what firmware supplies. Requests to a memory node would go to a NIC here, and the lane would be polled again
 //! when their completions are in; the array behind this driver has them at once. The other requests are for the driver
 //! itself: a lane pauses, parks, or wakes another.
+#![cfg_attr(feature = "c-driver", allow(dead_code, unused_imports))]
 
 use crate::memory::Region;
 use crate::{LANES, Wrong, board};
@@ -68,6 +69,15 @@ impl Driver {
         result
     }
 
+    #[cfg(feature = "c-driver")]
+    fn run_each<F: Future>(&mut self, machines: &mut [Machine<'_, '_, F>], ended: &mut dyn FnMut(F::Output)) {
+        let counts = crate::c_face::drive(machines, &mut self.region.0, ended);
+        self.round_trips += counts.round_trips;
+        self.requests += counts.requests;
+        self.waits += counts.waits;
+    }
+
+    #[cfg(not(feature = "c-driver"))]
     fn run_each<F: Future>(&mut self, machines: &mut [Machine<'_, '_, F>], ended: &mut dyn FnMut(F::Output)) {
         let mut waits = [Wait::Turn; LANES];
         let mut open = true;

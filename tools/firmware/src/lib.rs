@@ -13,6 +13,7 @@
 //!
 //! - `board`: a UART, a clock, and an exit, one file per board. `boot`: the first instructions. `link`: the memory.
 //! - [`driver`]: memory nodes are an array, and the lanes wait for each other by a flag each.
+//! - `c_face`, `c`: the same driver in C, freestanding, in images with the feature `c-driver`.
 //! - [`tree`]: the memory that a B+-tree borrows. SMART's is in `bin/smart.rs`.
 #![no_std]
 
@@ -20,6 +21,8 @@
 #[cfg_attr(target_arch = "riscv64", path = "board/riscv64.rs")]
 #[cfg_attr(target_arch = "arm", path = "board/thumbv7em.rs")]
 pub mod board;
+#[cfg(feature = "c-driver")]
+pub mod c_face;
 pub mod console;
 pub mod driver;
 pub mod memory;
@@ -106,6 +109,9 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     work(&mut driver, &lanes, &index)?;
     let records = look_at_everything(&mut driver, &lanes[0], &index)?;
     let future_bytes = size_of_val(&index.execute(&lanes[0], Operation::point(OperationKind::Get)));
+    if cfg!(feature = "c-driver") {
+        say!("driven from C\n");
+    }
     say!("records ", records, ", lanes ", LANES, "\n");
     say!("round trips ", driver.round_trips, ", requests ", driver.requests, ", waits ", driver.waits, "\n");
     for mark in Mark::ALL {
