@@ -6,6 +6,7 @@
 //! | page | question |
 //! |---|---|
 //! | [`glossary`] | what does a word mean |
+//! | [`drivers`] | what does a driver supply, on firmware or elsewhere |
 //! | **every index** | |
 //! | [`locks`] | why is a lock held once, and never for ever |
 //! | [`leases`] | when does a compute node count as unresponsive |
@@ -43,6 +44,8 @@
 
 #[doc = include_str!("glossary.md")]
 pub mod glossary {}
+#[doc = include_str!("drivers.md")]
+pub mod drivers {}
 #[doc = include_str!("locks.md")]
 pub mod locks {}
 #[doc = include_str!("leases.md")]
