@@ -163,7 +163,10 @@ pub struct Step {
 
 /// The changes of slots that give the parts of a leaf's tile to their heirs, in the order in which they are made.
 ///
-/// `slots`: the bytes of the slots that lead to the leaf, or to several leaves that are merged, in ascending order.
+/// `slots`: the bytes of the slots that lead to the leaf, or to several leaves that are merged, in ascending order. If
+/// the node has no room for what is appended, it is replaced first, and the steps are computed anew: the node that
+/// replaces it may have fewer slots for this leaf.
+///
 /// `None`: more than [`SLOTS_PER_LEAF_MAX`], or the shares are not a cut of what these slots own.
 pub fn steps(slots: &[u8], shares: &[Share]) -> Option<Vec<Step, STEPS_MAX>> {
     let (first, last) = (shares.first()?.0, shares.last()?.0);

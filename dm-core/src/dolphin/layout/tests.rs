@@ -144,7 +144,7 @@ fn a_leaf_answers_for_its_own_keys_only() {
     let mut closed = image.clone();
     closed[..8].copy_from_slice(&Seat::new(9).unwrap().close().to_le_bytes());
     assert_eq!(judge(&closed, ADDRESS, INDEX, key), None, "a closed leaf is the truth until it is retired");
-    assert_eq!(judge(&image[..LEAF_BYTES - 1], ADDRESS, INDEX, key).is_some(), true);
+    assert!(judge(&image[..LEAF_BYTES - 1], ADDRESS, INDEX, key).is_some());
     assert_eq!(judge(&[0; LEAF_BYTES], ADDRESS, INDEX, key), Some(DecodeError::Stale), "memory never used");
     let mut everything = image;
     everything[10..13].copy_from_slice(&[0, 0, 255]);

@@ -198,8 +198,14 @@ impl Tree {
         assert!(keys.iter().enumerate().all(|(i, key)| (key[cut.position] < cut.boundary) == (i < cut.left)));
         let byte = keys[0][position];
         let shares = heirs(&full, &cut, byte).expect("a cut of this leaf");
-        let slots = self.slots_of(node, &[Child::Leaf(leaf)]);
-        let steps = steps(&slots, &shares).expect("steps");
+        let plan = |tree: &Self| steps(&tree.slots_of(node, &[Child::Leaf(leaf)]), &shares).expect("steps");
+        let mut steps = plan(self);
+        let appended = steps.iter().filter(|step| step.appends).count();
+        if self.nodes[node].slots.len() + appended > self.nodes[node].kind.slots() {
+            self.replace(node, appended);
+            // Slots of the leaf may have been joined.
+            steps = plan(self);
+        }
         let prefix = keys[0][..cut.position].to_vec();
         let around_cut = if cut.position == position { full.tile } else { Tile::ALL };
         let (left, right) = (around_cut.below(cut.boundary).unwrap(), around_cut.from(cut.boundary).unwrap());
@@ -237,10 +243,6 @@ impl Tree {
 
     /// Makes the changes one by one, and checks after each that every byte leads where it may lead.
     fn change(&mut self, node: usize, steps: &[Step], to: impl Fn(Tile, Heir) -> Child) {
-        let appended = steps.iter().filter(|step| step.appends).count();
-        if self.nodes[node].slots.len() + appended > self.nodes[node].kind.slots() {
-            self.replace(node, appended);
-        }
         for step in steps {
             let child = to(step.tile, step.heir);
             if step.appends {

@@ -42,8 +42,9 @@ enum At {
     Waiting,
     /// Exclusive at once; the READ behind its FAA comes next.
     Closed,
-    Draining,
-    /// Nobody is inside any more; it READs anew next. The image is the one that it READ first.
+    /// It waits for those inside, with the image that it READ behind its FAA.
+    Draining(u8),
+    /// Nobody is inside any more; it READs anew next.
     Drained(u8),
     /// It has an image of the leaf.
     Exclusive(u8),
@@ -70,7 +71,7 @@ enum At {
     Repairing {
         dead: u8,
         seen: Spear,
-        drains: bool,
+        drains: Option<u8>,
     },
 }
 
@@ -142,12 +143,12 @@ impl Model<'_> {
     /// Every state that can follow.
     fn next(&self, state: &State) -> Next {
         let mut next = Next::new();
-        for who in 0..NODES {
-            if !state.nodes[who].alive {
+        for (who, node) in state.nodes.iter().enumerate() {
+            if !node.alive {
                 continue;
             }
-            let idle = state.nodes[who].at == At::Idle;
-            if idle && usize::from(state.nodes[who].done) == self.wants[who].len() {
+            let idle = node.at == At::Idle;
+            if idle && usize::from(node.done) == self.wants[who].len() {
                 continue;
             }
             self.steps_of(state, who, &mut next);
@@ -210,7 +211,7 @@ impl Model<'_> {
                 Want::Change | Want::Replace => self.add(state, who, own.close(), false, next, |state, found| {
                     state.nodes[who].at = match (rules.close)(found, own) {
                         Closed::Exclusive => At::Closed,
-                        Closed::Wait => At::Draining,
+                        Closed::Wait => At::Draining(state.body),
                         Closed::BackOff | Closed::Retired => At::ClosedInVain,
                         Closed::Unsound => return Err(format!("closing finds {found:x?}")),
                     };
@@ -241,15 +242,15 @@ impl Model<'_> {
                     finish(&mut gone);
                     next.push(Ok(gone));
                 } else if state.word.others_close(own) {
-                    self.repairs(state, who, false, next);
+                    self.repairs(state, who, None, next);
                 } else {
                     next.push(Ok(to(At::Idle)));
                 }
             }
             At::Closed => next.push(Ok(to(At::Exclusive(state.body)))),
-            At::Draining => match (rules.wait)(state.word, own) {
-                Waited::Drained => next.push(Ok(to(At::Drained(state.body)))),
-                Waited::Wait => self.repairs(state, who, true, next),
+            At::Draining(image) => match (rules.wait)(state.word, own) {
+                Waited::Drained => next.push(Ok(to(At::Drained(image)))),
+                Waited::Wait => self.repairs(state, who, Some(image), next),
                 Waited::Fenced => next.push(Err("a closer lost its field".into())),
             },
             At::Drained(image) => {
@@ -296,9 +297,10 @@ impl Model<'_> {
                 next.push(Ok(out));
             }
             At::Repairing { dead, seen, drains } => {
-                let back = if drains { At::Draining } else { At::Waiting };
+                let back = drains.map_or(At::Waiting, At::Draining);
                 let dead = usize::from(dead);
-                let rolls = state.nodes[dead].at == At::Swung && rules.rolls_forward;
+                let swung = matches!(state.nodes[dead].at, At::Swung | At::Doubt { swung: true, .. });
+                let rolls = swung && rules.rolls_forward;
                 let (new, at) = match (rules.repair)(seen, seat(dead), own) {
                     Repair::Nothing => return next.push(Ok(to(back))),
                     Repair::Clear(new) => (new, back),
@@ -321,7 +323,7 @@ impl Model<'_> {
     }
 
     /// A waiter fences a compute node whose field is in its way, or begins to repair it.
-    fn repairs(&self, state: &State, who: usize, drains: bool, next: &mut Next) {
+    fn repairs(&self, state: &State, who: usize, drains: Option<u8>, next: &mut Next) {
         for (dead, node) in state.nodes.iter().enumerate() {
             if dead == who || state.word.field(seat(dead)) == Presence::Out {
                 continue;
@@ -359,7 +361,7 @@ impl Model<'_> {
             let expected = match node.at {
                 _ if node.cleared => Presence::Out,
                 At::Doubt { .. } | At::Settling { .. } => continue,
-                At::Idle | At::Waiting | At::Repairing { drains: false, .. } => Presence::Out,
+                At::Idle | At::Waiting | At::Repairing { drains: None, .. } => Presence::Out,
                 At::Inside | At::Written | At::EnteredInVain => Presence::Inside,
                 _ => Presence::Closing,
             };
@@ -588,7 +590,7 @@ fn any_word_is_judged() {
         let spear = Spear(word & word.rotate_left(21) & word.rotate_left(42));
         for &seat in &seats {
             if judge_close(spear, seat) == Closed::Exclusive {
-                assert_eq!(spear, Spear::FREE.without(seat));
+                assert_eq!(spear, Spear::FREE);
             }
             if judge_enter(spear, seat) == Entered::Granted {
                 assert!(judge_close(spear, seat) != Closed::BackOff);

@@ -1,6 +1,6 @@
 //! Structures of a Dolphin index.
 
-use super::remote::{MEMBER, error, hex, value};
+use super::remote::{MEMBER, digits, error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::dolphin::layout::block::{self, BlockHead, BlockPointer};
 use dm_core::dolphin::layout::leaf::{CELL_FIELDS, HEAD_FIELDS, Head, Leaf, LeafMut, Value};
@@ -115,7 +115,7 @@ pub(super) const DOLPHIN_SLOT: Structure = Structure {
         let kind = NodeType::new(2).expect("a type");
         let sample = |title, slot: TileSlot, leads_to| {
             let low = format!("{:#x}", slot.low());
-            Sample::new(title, &slot.0.to_le_bytes(), &[("low", &low), ("leads to", leads_to)])
+            Sample::new(title, &slot.0.to_le_bytes(), &[("low", low.as_str()), ("leads to", leads_to)])
         };
         vec![
             sample("a leaf of generation 41", TileSlot::leaf(0x20, LEAF).expect("a leaf"), "leaf at 1:0x12340.41"),
@@ -190,10 +190,6 @@ pub(super) const DOLPHIN_NODE: Structure = Structure {
 
 // ---- leaf --------------------------------------------------------------------------------------------------------
 
-fn hex_bytes(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn leaf_values(shape: &LeafShape, bytes: &[u8]) -> Values {
     let mut image = bytes.to_vec();
     // Dumps are cut behind the first line of cells.
@@ -209,7 +205,7 @@ fn leaf_values(shape: &LeafShape, bytes: &[u8]) -> Values {
     values.extend([
         value("generation", &image[8]),
         value("index", &image[9]),
-        value("prefix", &hex_bytes(bounds.prefix())),
+        value("prefix", &digits(bounds.prefix())),
         value("tile", &format_args!("{:#04x}..={:#04x}", bounds.tile().low(), bounds.tile().last())),
         value("owner", &format_args!("row {}, incarnation ..{}", owner.row(ROW_COUNT).0, owner.incarnation(ROW_COUNT))),
         hex("absent", leaf.absent()),
@@ -225,13 +221,13 @@ fn cells(shape: &LeafShape, bytes: &[u8]) -> Values {
     };
     let text = |cell| match leaf.value(cell) {
         Ok(Value::Absent) => "absent".to_owned(),
-        Ok(Value::Here(bytes)) => hex_bytes(bytes),
+        Ok(Value::Here(bytes)) => digits(bytes),
         Ok(Value::Block(block)) => format!("block at {:#x}", block.place().offset()),
         Err(found) => found.to_string(),
     };
     let mut values: Values = (0..leaf.bound())
         .map(|cell| {
-            value(&format!("cell {cell}"), &format_args!("key {}, value {}", hex_bytes(leaf.key(cell)), text(cell)))
+            value(&format!("cell {cell}"), &format_args!("key {}, value {}", digits(leaf.key(cell)), text(cell)))
         })
         .collect();
     values.push(match leaf.check() {
