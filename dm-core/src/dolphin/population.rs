@@ -101,7 +101,7 @@ pub fn cut<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Cut> {
     let at_edge = position > leaf.position || leaf.tile.last() == u8::MAX;
     let cut = |left: usize, boundary: u8| Cut { position, boundary, left };
     if leaf.newest + 1 == leaf.count && at_edge {
-        return cuts().last().map(|left| cut(left, byte(left)));
+        return cuts().next_back().map(|left| cut(left, byte(left)));
     }
     let off_median = |left: &usize| (2 * left).abs_diff(leaf.count);
     let nearest = cuts().min_by_key(off_median)?;

@@ -333,7 +333,7 @@ const HALF: Bounds<'static> = match Tile::new(0, 127) {
 
 /// A word that none of `values` is: what means "absent" in a leaf that has them. The values of a leaf are finite, so
 /// one of as many candidates and one more is free.
-pub fn absent_for(values: impl Iterator<Item = u64> + Clone) -> u64 {
+pub fn absent_for(values: &(impl Iterator<Item = u64> + Clone)) -> u64 {
     let mut candidate = u64::MAX;
     for _ in 0..=SPAN_MAX {
         if values.clone().all(|value| value != candidate) {

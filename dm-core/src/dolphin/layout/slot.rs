@@ -107,7 +107,7 @@ impl TileSlot {
         }
         let generation = leaf.generation() as u64;
         let (high, few) = (generation >> GENERATION_LOW_BITS, generation & ((1 << GENERATION_LOW_BITS) - 1));
-        let offset = leaf.offset() / UNIT_BYTES as u64 | few;
+        let offset = (leaf.offset() / UNIT_BYTES as u64) | few;
         Some(Self(offset << 24 | (leaf.node().0 as u64) << 16 | LEAF | high << GENERATION_HIGH_SHIFT | low as u64))
     }
 

@@ -175,9 +175,9 @@ fn the_two_lines_of_a_long_head_belong_together() {
 #[test]
 fn the_word_for_absent_is_no_value() {
     let values = [u64::MAX, 5, u64::MAX - 1, u64::MAX - 3];
-    assert_eq!(absent_for(values.into_iter()), u64::MAX - 2);
+    assert_eq!(absent_for(&values.into_iter()), u64::MAX - 2);
     let most: Vec<u64> = (0..SPAN_MAX as u64).map(|number| u64::MAX - number).collect();
-    assert!(!most.contains(&absent_for(most.iter().copied())));
+    assert!(!most.contains(&absent_for(&most.iter().copied())));
     let shape = LeafShape::new(8, 8).unwrap();
     let mut image = start(&shape, Bounds::new(&[], tile(0, 127)).unwrap(), 77);
     let mut leaf = LeafMut::new(&shape, &mut image);
