@@ -243,7 +243,10 @@ fn slots_lead_where_they_should() {
     );
     assert!(TileSlot::EMPTY.closed().child().is_err());
     assert!(TileSlot(node.0 & !0x700).child().is_err(), "a node of no type");
-    assert!(TileSlot(TileSlot::void(tile(7, 9)).0 & !0xff | 11).child().is_err(), "a void that ends before it begins");
+    assert!(
+        TileSlot(TileSlot::void(tile(7, 9)).0 & !0xff | 0x0b).child().is_err(),
+        "a void that ends before it begins"
+    );
 }
 
 #[test]

@@ -165,7 +165,6 @@ impl Model<'_> {
     /// An addition of `who`, which leads to `then(found)`; and the same with its completion lost, before and behind the
     /// memory node.
     fn add(
-        &self,
         state: &State,
         who: usize,
         addend: u64,
@@ -200,7 +199,7 @@ impl Model<'_> {
         };
         match node.at {
             At::Idle => match self.wants[who][usize::from(node.done)] {
-                Want::Share => self.add(state, who, own.enter(), false, next, |state, found| {
+                Want::Share => Self::add(state, who, own.enter(), false, next, |state, found| {
                     state.nodes[who].at = match (rules.enter)(found, own) {
                         Entered::Granted => At::Inside,
                         Entered::Closed | Entered::Retired => At::EnteredInVain,
@@ -208,7 +207,7 @@ impl Model<'_> {
                     };
                     Ok(())
                 }),
-                Want::Change | Want::Replace => self.add(state, who, own.close(), false, next, |state, found| {
+                Want::Change | Want::Replace => Self::add(state, who, own.close(), false, next, |state, found| {
                     state.nodes[who].at = match (rules.close)(found, own) {
                         Closed::Exclusive => At::Closed,
                         Closed::Wait => At::Draining(state.body),
@@ -223,16 +222,16 @@ impl Model<'_> {
                 wrote.body += 1;
                 next.push(if state.replaced { Err("a WRITE to a leaf that was replaced".into()) } else { Ok(wrote) });
             }
-            At::Written => self.add(state, who, (rules.leave)(own), true, next, |state, _| {
+            At::Written => Self::add(state, who, (rules.leave)(own), true, next, |state, _| {
                 finish(state);
                 Ok(())
             }),
             At::EnteredInVain | At::ClosedInVain if !rules.subtracts => next.push(Ok(to(At::Waiting))),
-            At::EnteredInVain => self.add(state, who, own.leave(), false, next, |state, _| {
+            At::EnteredInVain => Self::add(state, who, own.leave(), false, next, |state, _| {
                 state.nodes[who].at = At::Waiting;
                 Ok(())
             }),
-            At::ClosedInVain => self.add(state, who, own.open(), false, next, |state, _| {
+            At::ClosedInVain => Self::add(state, who, own.open(), false, next, |state, _| {
                 state.nodes[who].at = At::Waiting;
                 Ok(())
             }),
@@ -267,7 +266,7 @@ impl Model<'_> {
                 changed.body += 1;
                 next.push(Ok(changed));
             }
-            At::Changed => self.add(state, who, own.open(), true, next, |state, _| {
+            At::Changed => Self::add(state, who, own.open(), true, next, |state, _| {
                 finish(state);
                 Ok(())
             }),
@@ -276,7 +275,7 @@ impl Model<'_> {
                 swung.replaced = true;
                 next.push(Ok(swung));
             }
-            At::Swung => self.add(state, who, (rules.retire)(own), true, next, |state, _| {
+            At::Swung => Self::add(state, who, (rules.retire)(own), true, next, |state, _| {
                 finish(state);
                 Ok(())
             }),
@@ -345,7 +344,7 @@ impl Model<'_> {
     }
 
     /// What every state must satisfy.
-    fn check(&self, state: &State) -> Result<(), String> {
+    fn check(state: &State) -> Result<(), String> {
         if !state.word.is_sound() {
             return Err(format!("no sound word: {:x?}", state.word));
         }
@@ -399,7 +398,7 @@ impl Model<'_> {
                 });
                 before[number].push(at as u32);
             }
-            self.check(&state).map_err(|what| format!("{what} in {state:?}"))?;
+            Self::check(&state).map_err(|what| format!("{what} in {state:?}"))?;
             at += 1;
         }
         // From every state an end can be reached.
