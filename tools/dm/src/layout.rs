@@ -7,7 +7,6 @@
 //! To describe one more structure, write a [`Structure`] and name it in [`STRUCTURES`].
 
 mod chime;
-mod dolphin;
 mod items;
 mod nodes;
 mod remote;
@@ -40,11 +39,6 @@ pub static STRUCTURES: &[Structure] = &[
     smart::RADIX_SLOT,
     smart::RADIX_NODE,
     smart::SMART_LEAF,
-    dolphin::DOLPHIN_SPEAR,
-    dolphin::DOLPHIN_SLOT,
-    dolphin::DOLPHIN_NODE,
-    dolphin::DOLPHIN_LEAF,
-    dolphin::DOLPHIN_BLOCK,
     items::ITEMS_PARAMETERS,
     items::ITEMS_KEY,
     items::ITEMS_SLOT,

@@ -30,7 +30,7 @@ pub(super) fn error(what: &dyn Display) -> Values {
 }
 
 /// Two digits a byte.
-pub(super) fn digits(bytes: &[u8]) -> String {
+fn digits(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         // Writing to a String cannot fail.
