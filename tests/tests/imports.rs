@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["compute"],
     &["index"],
     &["btree", "radix"],
-    &["sherman", "chime", "smart", "toy"],
+    &["sherman", "chime", "smart", "dolphin", "toy"],
     &["items"],
     &["rooms"],
 ];

@@ -9,6 +9,7 @@
 pub mod c;
 mod catalog;
 mod chime;
+mod dolphin;
 mod items;
 mod memory;
 mod nodes;
@@ -47,6 +48,11 @@ pub static STRUCTURES: &[Structure] = &[
     smart::RADIX_SLOT,
     smart::RADIX_NODE,
     smart::SMART_LEAF,
+    dolphin::DOLPHIN_SPEAR,
+    dolphin::DOLPHIN_SLOT,
+    dolphin::DOLPHIN_NODE,
+    dolphin::DOLPHIN_LEAF,
+    dolphin::DOLPHIN_BLOCK,
     items::ITEMS_PARAMETERS,
     items::ITEMS_KEY,
     items::ITEMS_SLOT,

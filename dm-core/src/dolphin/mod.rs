@@ -1,0 +1,152 @@
+//! Dolphin: an adaptive radix tree whose leaves hold dozens of records, with shared writers in a leaf.
+//!
+//! After An et al., "Dolphin: A Resource-efficient Hybrid Index on Disaggregated Memory" (MSST 2024), whose lock is
+//! Marlin's (ICPP 2023).
+//!
+//! **What stands in code, and what does not.** This room has the bytes ([`layout`]) and the decisions ([`spear`],
+//! [`population`]), each with its tests. **The operations are not written yet**: no verb is sent from here, no kind of
+//! index is registered, and a pool cannot have a Dolphin index. Sections below that are marked *planned* describe what
+//! the operations will do; nothing in them was run or measured.
+//!
+//! ```text
+//!  catalog          node at position 0             node at position 6               leaf
+//! ┌───────────┐    ┌────────┬─────┬──────────┐    ┌────────────────┬─────┬─────┐   ┌───────┬────────┬─────────┬───────────┐
+//! │ root slot │──► │ header │ 0 ─►│ 1 void.. │──► │ header "00000" │ 0 ─►│ 9 ─►│──►│ Spear │ bounds │ keys .. │ values .. │
+//! └───────────┘    └────────┴─────┴──────────┘    └────────────────┴─────┴─────┘   └───────┴────────┴─────────┴───────────┘
+//!                                                    bytes 0..8 ─┘     └─ bytes 9..255
+//! ```
+//!
+//! A node's slots are told apart by one byte of the key, as in [`crate::radix`]. But a slot stands for a range of
+//! bytes, its *tile*: from its own byte to the next slot's. The child of a key is that of the greatest byte that is not
+//! above the key's. A tile is void, or a leaf's, or, if it has one byte only, a node's. A leaf owns an interval of keys
+//! that never changes; live leaves never overlap. So whatever pointer led to a live leaf whose bounds have the key, it
+//! is the leaf of the key.
+//!
+//! # Rooms
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`tile`] | tiles, and the bounds of leaves |
+//! | [`layout`] | slot words, nodes, leaves of 1 KB, blocks |
+//! | [`spear`] | the lock word: seats, what each addition decides, settling, repair |
+//! | [`population`] | where a full leaf is cut, and which slots change |
+//!
+//! # Round trips (planned)
+//!
+//! With the leaf's slot known from copies:
+//!
+//! | operation | round trips | requests |
+//! |---|---|---|
+//! | get | 1, with values in blocks 2 | READ leaf; READ block |
+//! | update of a present key | 2 | FAA enter + READ leaf; WRITE value + FAA leave |
+//! | ... beside other lanes of the compute node that are inside | 2 | READ leaf; WRITE value |
+//! | insert, delete, `update_if`, `delete_if`, of a deleted record, too | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
+//! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
+//! | insert into a void | 3 | READ node; WRITE leaf; CAS slot |
+//! | insert that cuts a leaf | 6 | FAA close + READ leaf; WRITE leaves and nodes + CAS their words; WRITE plan; CAS slots; FAA retire; WRITE value + FAA open + CAS of closed slots |
+//! | get of a key that has no leaf | 1 more | READ node |
+//! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
+//! | scan | 1 and more | READ leaves of a copied node, all at once |
+//!
+//! # What a structure change does (planned)
+//!
+//! (1) Close the leaf; its image is final. (2) WRITE new leaves and nodes; the new leaves are closed by their own
+//! words, which are set by CAS; the new key is bound there, and absent. (3) WRITE the plan to the lane's redo slot:
+//! leaves, slots, old and new words, a checksum. (4) CAS the slots in the order of [`population::steps`]. (5) Retire the
+//! old leaf and give up its seat, in one FAA. (6) WRITE the new key's value, open the new leaves and the slots that were
+//! written closed. Each number is awaited before the next. Who finds the owner dead clears its seat, if there is no
+//! plan or no slot has changed, and else takes the plan over; each step looks first whether it was made.
+//!
+//! # How a seat is used (planned)
+//!
+//! The lanes of a compute node share its seat in a leaf through the local table: at most 16 operations an entry, and
+//! none joins after an image has shown a closer. A lane that joins READs after the FAA of the entry has completed. The
+//! last one leaves when all WRITEs of the entry have completed or are in its own chain. A lane that backed off READs the
+//! word until no other seat closes, and only then adds again: otherwise its additions would keep the closer waiting.
+//! When a queue pair fails, the local entry stays taken until the pair is closed at the memory node. Then the own field
+//! is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane repeats its WRITE,
+//! which is in time because the lane is still inside, and leaves. A compute node that dies is fenced by whoever has
+//! waited a lease; the seat of its row is given to another one only after a sweep found it in no leaf, and an epoch.
+//!
+//! # Why it is right
+//!
+//! - **Mutual exclusion, deaths, lost completions**: [`spear`], and its model of every interleaving of three compute
+//!   nodes with up to two deaths.
+//! - **Absence is final** from a live leaf whose bounds have the key, or from a void or a header that differs, READ in
+//!   this call in a node that was then part of the tree. Never from a copy.
+//! - **A reader of the old leaf during a cut** is right until the leaf is retired: it is closed, so nobody changes it,
+//!   and new leaves, voids and headers below closed slots do not take inserts before.
+//! - **Images of several instants**: [`layout::leaf`], [`layout::node`].
+//! - **No node has a tile of more than one byte, and no leaf overlaps another**: [`population`], and its tree in memory.
+//!
+//! # What it assumes
+//!
+//! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads and cells); ATOMIC_THEN_READ
+//! (the leaf behind its FAA); WRITE_THEN_ATOMIC (data before leaving); WRITE_THEN_WRITE (a key before its value);
+//! COMPLETION_IS_VISIBLE (each step of a structure change before the next). ATOMIC_EXCLUDES_WRITE is not needed: words
+//! under atomics are never covered by a WRITE once they are published. No order of lines is assumed.
+//!
+//! A lane may add to the Spear word of a leaf that left the tree, by a pointer of a copy. So the place of a leaf is
+//! reused only when no compute node has a pointer to it ([`crate::radix::pieces`]), and the next leaf's word is made
+//! from what is there ([`spear::Spear::reborn`]), never written anew.
+//!
+//! # Deviations from the paper
+//!
+//! - **Leaves by population.** The paper's leaf has the keys that differ in the last byte only. With sparse keys that is
+//!   one record in a leaf of 1088 bytes. Here leaves are cut where their keys differ, at any position.
+//! - **Tiles in every node**, not in a "special" one at the last position. The mark *special* in a slot says so, which
+//!   leaves room for the paper's own nodes.
+//! - **Bounds are a prefix and two bytes**, the last one included. The paper's half-open `[min, max)` with `max =
+//!   prefix | 255` excludes a key that it should have. Two keys would not fit a line.
+//! - **Seats instead of counters** in the Spear word. A count does not say who died, and counting the living races with
+//!   those that come and go. The price is a limit of 30 compute nodes that write.
+//! - **Structure changes are out of place.** The paper rewrites the old leaf, and a reader whose image is half old and
+//!   half new misses keys. Here the old leaf stays the truth until it is retired; one more leaf is reclaimed a cut.
+//! - **No reverse pointers.** A replaced node would have to rewrite every child. Generation, bounds and RETIRED say the
+//!   same without a repair.
+//! - **A key is bound once in a leaf's life, and deletes leave it.** The paper clears key and value: an update that is
+//!   late then changes another key's value. The value cell says whether the record is there.
+//! - **Absent is a word that the leaf chooses**, and no reserved value: every value can be stored, and every key.
+//! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers, and a reader then finds the key
+//!   with the value of nobody.
+//! - **Values above a line are blocks.** Two WRITEs of several lines may leave lines of both for ever; equal line
+//!   versions do not exclude it.
+//! - **The lock comes first in the leaf**, so that a WRITE of the rest is one range; the leaf has 1024 bytes, not 1088.
+//! - **Nodes have room for their own slots** and are replaced when full, as in [`crate::smart`]; the paper reserves 2 KB.
+//! - **Waiting for the last request.** The published program answers before its WRITE has landed.
+//!
+//! # Where the plan was mended
+//!
+//! The first plan of this room, which was argued on paper, had these holes:
+//!
+//! - *A void or a header that a cut has published could be used before the old leaf was retired*, and a reader of the
+//!   old leaf would miss the insert. Slots have a mark, *closed* ([`layout::slot`]).
+//! - *A void does not know where it ends* if the next slot is READ at another instant, and its leaf overlaps the next
+//!   one's. A void's word has its last byte, so that the CAS compares it.
+//! - *A node below a wide tile* ("a path node at q first") contradicts the rule that nodes have tiles of one byte, by
+//!   which a descent tells a stale image. The tile is narrowed in its own node, by two slots more at most.
+//! - *A leaf of all keys* leaves no key for cells that are not bound. The first insert makes a node with two halves.
+//! - *Merged leaves have several slots.* All of them are swung when the leaf is cut; there are at most
+//!   [`population::SLOTS_PER_LEAF_MAX`], and a replaced node has one again.
+//! - *Dense integers in any order* end at half-full leaves if cuts are at the median: 256 keys make 8 leaves of 32. At
+//!   the last position cuts are at multiples of the span: 5 leaves.
+//!
+//! # Sizes
+//!
+//! Of the tree in memory of `population::tests`: bytes of leaves and nodes a record of 8 + 8 bytes, at the end of the
+//! load, and the most while the tree grew from a tenth of it.
+//!
+//! | keys | bytes | most |
+//! |---|---|---|
+//! SIZES
+//!
+//! # Limits
+//!
+//! - 30 compute nodes that write; one more is [`spear::NoSeat`].
+//! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 1024.
+//! - A key far from all others takes a leaf of its own: see the last rows above.
+
+pub mod layout;
+pub mod population;
+pub mod spear;
+pub mod tile;

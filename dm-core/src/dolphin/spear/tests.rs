@@ -1,0 +1,603 @@
+//! Every interleaving of three compute nodes with a few operations on one leaf, deaths, lost completions and repairs.
+//!
+//! The model takes its decisions from the functions of this room, by way of [`Rules`]; the tests at the end alter one
+//! decision each, and the model has to find a violation.
+
+use super::*;
+extern crate std;
+use std::collections::{BTreeSet, HashMap};
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, println};
+
+const NODES: usize = 3;
+
+fn seat(node: usize) -> Seat {
+    // Neighbours, and the last seats, below the bits that have to stay 0.
+    Seat::new(SEATS - 1 - node as u8).expect("a seat")
+}
+
+/// What a compute node wants of the leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Want {
+    /// WRITE a value, shared.
+    Share,
+    /// Change the leaf in place, exclusively.
+    Change,
+    /// Replace the leaf by others, and retire it.
+    Replace,
+}
+
+/// Where a compute node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Idle,
+    /// Granted; its WRITE comes next.
+    Inside,
+    /// Its WRITE has landed; it leaves next.
+    Written,
+    /// Entered in vain; it leaves next.
+    EnteredInVain,
+    /// It backed off and waits.
+    Waiting,
+    /// Exclusive at once; the READ behind its FAA comes next.
+    Closed,
+    /// It waits for those inside, with the image that it READ behind its FAA.
+    Draining(u8),
+    /// Nobody is inside any more; it READs anew next.
+    Drained(u8),
+    /// It has an image of the leaf.
+    Exclusive(u8),
+    /// It changed the leaf; it opens next.
+    Changed,
+    /// Its plan is written; no slot has changed.
+    Planned,
+    /// Slots have changed; it retires the leaf next.
+    Swung,
+    /// Closed in vain; it opens next.
+    ClosedInVain,
+    /// Its queue pair failed with one request in flight. `swung`: its plan has begun. `ends`: the operation is over
+    /// once this is settled.
+    Doubt {
+        swung: bool,
+        ends: bool,
+    },
+    /// It READ its field and adds this next.
+    Settling {
+        addend: u64,
+        ends: bool,
+    },
+    /// It READ the word for a repair; its CAS comes next.
+    Repairing {
+        dead: u8,
+        seen: Spear,
+        drains: Option<u8>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    at: At,
+    /// Operations that are done.
+    done: u8,
+    alive: bool,
+    fenced: bool,
+    /// Its field was cleared after its death.
+    cleared: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct State {
+    word: Spear,
+    /// Counts WRITEs to the leaf.
+    body: u8,
+    /// The leaf's slots lead elsewhere, as the world sees it.
+    replaced: bool,
+    nodes: [Node; NODES],
+    deaths: u8,
+    doubts: u8,
+}
+
+/// The decisions, so that a test can alter one.
+#[derive(Clone, Copy)]
+struct Rules {
+    enter: fn(Spear, Seat) -> Entered,
+    close: fn(Spear, Seat) -> Closed,
+    wait: fn(Spear, Seat) -> Waited,
+    settle: fn(Spear, Seat) -> Settled,
+    repair: fn(Spear, Seat, Seat) -> Repair,
+    leave: fn(Seat) -> u64,
+    retire: fn(Seat) -> u64,
+    /// A closer that had to wait READs the leaf anew.
+    rereads: bool,
+    /// Who backs off subtracts what it added.
+    subtracts: bool,
+    /// A repair comes after a fence.
+    fences: bool,
+    /// A dead closer whose plan has begun is rolled forward.
+    rolls_forward: bool,
+}
+
+const RULES: Rules = Rules {
+    enter: judge_enter,
+    close: judge_close,
+    wait: judge_wait,
+    settle,
+    repair,
+    leave: Seat::leave,
+    retire: Seat::retire,
+    rereads: true,
+    subtracts: true,
+    fences: true,
+    rolls_forward: true,
+};
+
+struct Model<'m> {
+    rules: Rules,
+    wants: &'m [&'m [Want]; NODES],
+}
+
+type Next = Vec<Result<State, String>>;
+
+impl Model<'_> {
+    /// Every state that can follow.
+    fn next(&self, state: &State) -> Next {
+        let mut next = Next::new();
+        for (who, node) in state.nodes.iter().enumerate() {
+            if !node.alive {
+                continue;
+            }
+            let idle = node.at == At::Idle;
+            if idle && usize::from(node.done) == self.wants[who].len() {
+                continue;
+            }
+            self.steps_of(state, who, &mut next);
+            if state.deaths > 0 && !idle {
+                let mut dead = *state;
+                dead.deaths -= 1;
+                dead.nodes[who].alive = false;
+                next.push(Ok(dead));
+            }
+        }
+        next
+    }
+
+    /// An addition of `who`, which leads to `then(found)`; and the same with its completion lost, before and behind the
+    /// memory node.
+    fn add(
+        state: &State,
+        who: usize,
+        addend: u64,
+        ends: bool,
+        next: &mut Next,
+        then: impl Fn(&mut State, Spear) -> Result<(), String>,
+    ) {
+        let mut added = *state;
+        added.word.0 = added.word.0.wrapping_add(addend);
+        if state.doubts > 0 {
+            let swung = state.nodes[who].at == At::Swung;
+            for mut lost in [*state, added] {
+                lost.doubts -= 1;
+                lost.nodes[who].at = At::Doubt { swung, ends };
+                next.push(Ok(lost));
+            }
+        }
+        let result = then(&mut added, state.word);
+        next.push(result.map(|()| added));
+    }
+
+    fn steps_of(&self, state: &State, who: usize, next: &mut Next) {
+        let (rules, own, node) = (&self.rules, seat(who), state.nodes[who]);
+        let to = |at: At| {
+            let mut state = *state;
+            state.nodes[who].at = at;
+            state
+        };
+        let finish = |state: &mut State| {
+            state.nodes[who].at = At::Idle;
+            state.nodes[who].done += 1;
+        };
+        match node.at {
+            At::Idle => match self.wants[who][usize::from(node.done)] {
+                Want::Share => Self::add(state, who, own.enter(), false, next, |state, found| {
+                    state.nodes[who].at = match (rules.enter)(found, own) {
+                        Entered::Granted => At::Inside,
+                        Entered::Closed | Entered::Retired => At::EnteredInVain,
+                        Entered::Unsound => return Err(format!("entering finds {found:x?}")),
+                    };
+                    Ok(())
+                }),
+                Want::Change | Want::Replace => Self::add(state, who, own.close(), false, next, |state, found| {
+                    state.nodes[who].at = match (rules.close)(found, own) {
+                        Closed::Exclusive => At::Closed,
+                        Closed::Wait => At::Draining(state.body),
+                        Closed::BackOff | Closed::Retired => At::ClosedInVain,
+                        Closed::Unsound => return Err(format!("closing finds {found:x?}")),
+                    };
+                    Ok(())
+                }),
+            },
+            At::Inside => {
+                let mut wrote = to(At::Written);
+                wrote.body += 1;
+                next.push(if state.replaced { Err("a WRITE to a leaf that was replaced".into()) } else { Ok(wrote) });
+            }
+            At::Written => Self::add(state, who, (rules.leave)(own), true, next, |state, _| {
+                finish(state);
+                Ok(())
+            }),
+            At::EnteredInVain | At::ClosedInVain if !rules.subtracts => next.push(Ok(to(At::Waiting))),
+            At::EnteredInVain => Self::add(state, who, own.leave(), false, next, |state, _| {
+                state.nodes[who].at = At::Waiting;
+                Ok(())
+            }),
+            At::ClosedInVain => Self::add(state, who, own.open(), false, next, |state, _| {
+                state.nodes[who].at = At::Waiting;
+                Ok(())
+            }),
+            At::Waiting => {
+                if state.word.is_retired() {
+                    let mut gone = *state;
+                    finish(&mut gone);
+                    next.push(Ok(gone));
+                } else if state.word.others_close(own) {
+                    self.repairs(state, who, None, next);
+                } else {
+                    next.push(Ok(to(At::Idle)));
+                }
+            }
+            At::Closed => next.push(Ok(to(At::Exclusive(state.body)))),
+            At::Draining(image) => match (rules.wait)(state.word, own) {
+                Waited::Drained => next.push(Ok(to(At::Drained(image)))),
+                Waited::Wait => self.repairs(state, who, Some(image), next),
+                Waited::Fenced => next.push(Err("a closer lost its field".into())),
+            },
+            At::Drained(image) => {
+                next.push(Ok(to(At::Exclusive(if rules.rereads { state.body } else { image }))));
+            }
+            At::Exclusive(image) if image != state.body => {
+                next.push(Err("an exclusive lane has an image that is not final".into()));
+            }
+            At::Exclusive(_) if self.wants[who][usize::from(node.done)] == Want::Replace => {
+                next.push(Ok(to(At::Planned)));
+            }
+            At::Exclusive(_) => {
+                let mut changed = to(At::Changed);
+                changed.body += 1;
+                next.push(Ok(changed));
+            }
+            At::Changed => Self::add(state, who, own.open(), true, next, |state, _| {
+                finish(state);
+                Ok(())
+            }),
+            At::Planned => {
+                let mut swung = to(At::Swung);
+                swung.replaced = true;
+                next.push(Ok(swung));
+            }
+            At::Swung => Self::add(state, who, (rules.retire)(own), true, next, |state, _| {
+                finish(state);
+                Ok(())
+            }),
+            At::Doubt { swung, ends } => match (rules.settle)(state.word, own) {
+                Settled::Out => {
+                    let mut out = to(At::Idle);
+                    out.nodes[who].done += u8::from(ends);
+                    next.push(Ok(out));
+                }
+                Settled::Open(_) if swung => next.push(Ok(to(At::Swung))),
+                Settled::Leave(addend) | Settled::Open(addend) => next.push(Ok(to(At::Settling { addend, ends }))),
+                Settled::Unsound => next.push(Err("settling finds a broken field".into())),
+            },
+            At::Settling { addend, ends } => {
+                let mut out = to(At::Idle);
+                out.word.0 = out.word.0.wrapping_add(addend);
+                out.nodes[who].done += u8::from(ends);
+                next.push(Ok(out));
+            }
+            At::Repairing { dead, seen, drains } => {
+                let back = drains.map_or(At::Waiting, At::Draining);
+                let dead = usize::from(dead);
+                let swung = matches!(state.nodes[dead].at, At::Swung | At::Doubt { swung: true, .. });
+                let rolls = swung && rules.rolls_forward;
+                let (new, at) = match (rules.repair)(seen, seat(dead), own) {
+                    Repair::Nothing => return next.push(Ok(to(back))),
+                    Repair::Clear(new) => (new, back),
+                    Repair::Plan { take_over, .. } if rolls => match take_over {
+                        Some(new) => (new, At::Swung),
+                        None => return next.push(Ok(to(At::ClosedInVain))),
+                    },
+                    Repair::Plan { clear, .. } => (clear, back),
+                    Repair::Unsound => return next.push(Err("a repair finds a broken field".into())),
+                };
+                let mut repaired = to(back);
+                if state.word == seen {
+                    repaired.word = new;
+                    repaired.nodes[who].at = at;
+                    repaired.nodes[dead].cleared = true;
+                }
+                next.push(Ok(repaired));
+            }
+        }
+    }
+
+    /// A waiter fences a compute node whose field is in its way, or begins to repair it.
+    fn repairs(&self, state: &State, who: usize, drains: Option<u8>, next: &mut Next) {
+        for (dead, node) in state.nodes.iter().enumerate() {
+            if dead == who || state.word.field(seat(dead)) == Presence::Out {
+                continue;
+            }
+            let suspect = !node.alive || state.deaths > 0;
+            if self.rules.fences && !node.fenced && suspect {
+                // A compute node that only pauses is fenced like a dead one, and never resumes.
+                let mut fenced = *state;
+                fenced.deaths -= u8::from(node.alive);
+                fenced.nodes[dead].alive = false;
+                fenced.nodes[dead].fenced = true;
+                next.push(Ok(fenced));
+            } else if node.fenced || !self.rules.fences && suspect {
+                let mut looked = *state;
+                looked.nodes[who].at = At::Repairing { dead: dead as u8, seen: state.word, drains };
+                next.push(Ok(looked));
+            }
+        }
+    }
+
+    /// What every state must satisfy.
+    fn check(state: &State) -> Result<(), String> {
+        if !state.word.is_sound() {
+            return Err(format!("no sound word: {:x?}", state.word));
+        }
+        let alone = |node: &&Node| {
+            node.alive && matches!(node.at, At::Exclusive(_) | At::Changed | At::Planned | At::Swung | At::Closed)
+        };
+        let writes = |node: &&Node| node.alive && node.at == At::Inside;
+        let (exclusive, inside) = (state.nodes.iter().filter(alone).count(), state.nodes.iter().filter(writes).count());
+        if exclusive > 1 || exclusive > 0 && inside > 0 {
+            return Err(format!("{exclusive} exclusive, {inside} inside"));
+        }
+        for (who, node) in state.nodes.iter().enumerate() {
+            let expected = match node.at {
+                _ if node.cleared => Presence::Out,
+                At::Doubt { .. } | At::Settling { .. } => continue,
+                At::Idle | At::Waiting | At::Repairing { drains: None, .. } => Presence::Out,
+                At::Inside | At::Written | At::EnteredInVain => Presence::Inside,
+                _ => Presence::Closing,
+            };
+            let found = state.word.field(seat(who));
+            if found != expected {
+                return Err(format!("seat of {who} is {found:?} at {:?}", node.at));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_end(&self, state: &State) -> bool {
+        state
+            .nodes
+            .iter()
+            .zip(self.wants)
+            .all(|(node, wants)| !node.alive || node.at == At::Idle && usize::from(node.done) == wants.len())
+    }
+
+    /// Visits every state that can be reached. Returns how many there are, or the first violation.
+    fn explore(&self, deaths: u8, doubts: u8) -> Result<usize, String> {
+        let idle = Node { at: At::Idle, done: 0, alive: true, fenced: false, cleared: false };
+        let start = State { word: Spear::FREE, body: 0, replaced: false, nodes: [idle; NODES], deaths, doubts };
+        let mut numbers = HashMap::from([(start, 0_usize)]);
+        let mut states = std::vec![start];
+        let mut before: Vec<Vec<u32>> = std::vec![Vec::new()];
+        let mut at = 0;
+        while let Some(state) = states.get(at).copied() {
+            for next in self.next(&state) {
+                let next = next?;
+                let number = *numbers.entry(next).or_insert_with(|| {
+                    states.push(next);
+                    before.push(Vec::new());
+                    states.len() - 1
+                });
+                before[number].push(at as u32);
+            }
+            Self::check(&state).map_err(|what| format!("{what} in {state:?}"))?;
+            at += 1;
+        }
+        // From every state an end can be reached.
+        let mut ends: Vec<bool> = states.iter().map(|state| self.is_end(state)).collect();
+        let mut open: Vec<usize> = (0..states.len()).filter(|&number| ends[number]).collect();
+        while let Some(number) = open.pop() {
+            for &earlier in &before[number] {
+                if !std::mem::replace(&mut ends[earlier as usize], true) {
+                    open.push(earlier as usize);
+                }
+            }
+        }
+        match ends.iter().position(|ends| !ends) {
+            Some(stuck) => Err(format!("no end can be reached from {:?}", states[stuck])),
+            None => Ok(states.len()),
+        }
+    }
+}
+
+use Want::{Change, Replace, Share};
+
+/// What three compute nodes want, in all combinations that differ by more than their names.
+const SCENARIOS: &[[&[Want]; NODES]] = &[
+    [&[Share, Share], &[Share, Share], &[Change]],
+    [&[Share, Change], &[Share], &[Change, Share]],
+    [&[Change], &[Change], &[Change, Change]],
+    [&[Share, Share], &[Replace], &[Share, Change]],
+    [&[Replace], &[Replace], &[Share, Share]],
+    [&[Replace], &[Change, Replace], &[Change]],
+    [&[Replace, Share], &[Share, Replace], &[Share, Replace]],
+];
+
+fn explore_all(rules: Rules) -> Result<usize, String> {
+    let mut states = 0;
+    for wants in SCENARIOS {
+        for (deaths, doubts) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)] {
+            states += Model { rules, wants }.explore(deaths, doubts)?;
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn every_interleaving_of_three_seats_is_right() {
+    let states = explore_all(RULES).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{states} states");
+    assert!(states > 100_000, "the model does not move: {states} states");
+}
+
+/// Each altered decision, and a word of the violation that the model finds.
+#[test]
+fn altered_decisions_are_found() {
+    fn enters_closed(found: Spear, seat: Seat) -> Entered {
+        match judge_enter(found, seat) {
+            Entered::Closed => Entered::Granted,
+            right => right,
+        }
+    }
+    fn enters_retired(found: Spear, seat: Seat) -> Entered {
+        match judge_enter(found, seat) {
+            Entered::Retired => Entered::Granted,
+            right => right,
+        }
+    }
+    fn closes_at_once(found: Spear, seat: Seat) -> Closed {
+        match judge_close(found, seat) {
+            Closed::Wait => Closed::Exclusive,
+            right => right,
+        }
+    }
+    fn closes_beside(found: Spear, seat: Seat) -> Closed {
+        match judge_close(found, seat) {
+            Closed::BackOff if found.others_inside(seat) => Closed::Wait,
+            Closed::BackOff => Closed::Exclusive,
+            right => right,
+        }
+    }
+    fn never_drained(word: Spear, seat: Seat) -> Waited {
+        if word.others_inside(seat) || word.others_close(seat) { Waited::Wait } else { Waited::Drained }
+    }
+    fn drained_at_once(_: Spear, _: Seat) -> Waited {
+        Waited::Drained
+    }
+    fn settles_nothing(_: Spear, _: Seat) -> Settled {
+        Settled::Out
+    }
+    fn repairs_neighbour(word: Spear, dead: Seat, own: Seat) -> Repair {
+        match repair(word, dead, own) {
+            Repair::Clear(_) => Repair::Clear(Spear(word.0 & !(0b1111 << dead.shift().min(56)))),
+            right => right,
+        }
+    }
+    fn repairs_nothing(_: Spear, _: Seat, _: Seat) -> Repair {
+        Repair::Nothing
+    }
+    fn repairs_closers_only(word: Spear, dead: Seat, own: Seat) -> Repair {
+        match repair(word, dead, own) {
+            Repair::Clear(_) => Repair::Nothing,
+            right => right,
+        }
+    }
+    fn leaves_as_closer(seat: Seat) -> u64 {
+        seat.open()
+    }
+    fn stays(_: Seat) -> u64 {
+        0
+    }
+    fn retires_closed(_: Seat) -> u64 {
+        Spear::RETIRED
+    }
+    fn opens_only(seat: Seat) -> u64 {
+        seat.open()
+    }
+    let altered: &[(&str, Rules, &str)] = &[
+        ("enters though another closes", Rules { enter: enters_closed, ..RULES }, ""),
+        ("enters a retired leaf", Rules { enter: enters_retired, ..RULES }, "replaced"),
+        ("is exclusive beside those inside", Rules { close: closes_at_once, ..RULES }, ""),
+        ("closes beside another closer", Rules { close: closes_beside, ..RULES }, "exclusive"),
+        ("does not wait for those inside", Rules { wait: drained_at_once, ..RULES }, ""),
+        ("READs before it waited only", Rules { rereads: false, ..RULES }, "not final"),
+        ("does not settle", Rules { settle: settles_nothing, ..RULES }, "seat of"),
+        ("clears the neighbour's field, too", Rules { repair: repairs_neighbour, ..RULES }, "seat of"),
+        ("repairs nothing", Rules { repair: repairs_nothing, ..RULES }, "no end"),
+        ("clears no seat that is inside", Rules { repair: repairs_closers_only, ..RULES }, "no end"),
+        ("clears without a fence", Rules { fences: false, ..RULES }, ""),
+        ("clears though slots have changed", Rules { rolls_forward: false, ..RULES }, ""),
+        ("leaves with the wrong addend", Rules { leave: leaves_as_closer, ..RULES }, "sound"),
+        ("does not leave", Rules { leave: stays, ..RULES }, "seat of"),
+        ("does not subtract after backing off", Rules { subtracts: false, ..RULES }, "seat of"),
+        ("retires without opening", Rules { retire: retires_closed, ..RULES }, "seat of"),
+        ("opens without retiring", Rules { retire: opens_only, ..RULES }, "replaced"),
+    ];
+    for (what, rules, word) in altered {
+        match explore_all(*rules) {
+            Ok(states) => panic!("{what}: {states} states without a violation"),
+            Err(violation) => assert!(violation.contains(word), "{what}: found {violation}"),
+        }
+    }
+    // A closer that also waits for other closers to leave is slower, not wrong.
+    explore_all(Rules { wait: never_drained, ..RULES }).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+#[test]
+fn additions_stay_in_their_field() {
+    assert_eq!(Seat::new(30), Err(NoSeat { number: 30 }));
+    assert!(NoSeat { number: 30 }.to_string().contains("30 seats"));
+    let seats: Vec<Seat> = (0..SEATS).map(|number| Seat::new(number).unwrap()).collect();
+    let mut full = Spear::FREE;
+    for &seat in &seats {
+        for (there, back, presence) in
+            [(seat.enter(), seat.leave(), Presence::Inside), (seat.close(), seat.open(), Presence::Closing)]
+        {
+            let word = Spear(full.0.wrapping_add(there));
+            assert_eq!(word.field(seat), presence);
+            assert_eq!(word.without(seat), full, "no other field changes");
+            assert_eq!(word.0.wrapping_add(back), full.0);
+        }
+        full.0 += seat.close();
+    }
+    assert!(full.is_sound() && !full.is_retired());
+    assert_eq!(full.taken().count(), 30);
+    for &seat in &seats {
+        full.0 = full.0.wrapping_add(seat.open());
+        assert!(full.is_sound());
+    }
+    assert_eq!(full, Spear::FREE);
+    assert_eq!(Spear(seats[29].close()).0.wrapping_add(seats[29].retire()), Spear::RETIRED);
+    assert!(!Spear(3 << 58).is_sound() && !Spear(1 << 60).is_sound());
+}
+
+#[test]
+fn a_place_is_reborn_with_its_visitors() {
+    let (own, visitor) = (Seat::new(4).unwrap(), Seat::new(5).unwrap());
+    let word = Spear(Spear::RETIRED | visitor.enter());
+    let born = word.reborn(own).unwrap();
+    assert_eq!((born.is_retired(), born.field(own), born.field(visitor)), (false, Presence::Closing, Presence::Inside));
+    assert_eq!(word.reborn(visitor), None, "its own lane has not left yet");
+}
+
+/// Any word gives an answer, and no two answers contradict each other.
+#[test]
+fn any_word_is_judged() {
+    let seats: BTreeSet<Seat> = [0, 1, 13, 29].into_iter().map(|number| Seat::new(number).unwrap()).collect();
+    let mut word = 0x9E37_79B9_7F4A_7C15_u64;
+    for _ in 0..100_000 {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Thinned, so that sound words are among them.
+        let spear = Spear(word & word.rotate_left(21) & word.rotate_left(42));
+        for &seat in &seats {
+            if judge_close(spear, seat) == Closed::Exclusive {
+                assert_eq!(spear, Spear::FREE);
+            }
+            if judge_enter(spear, seat) == Entered::Granted {
+                assert!(judge_close(spear, seat) != Closed::BackOff);
+            }
+            if let Repair::Clear(clear) = repair(spear, seat, Seat::new(7).unwrap()) {
+                assert_eq!(clear.field(seat), Presence::Out);
+            }
+            let _ = (judge_wait(spear, seat), settle(spear, seat));
+        }
+    }
+}
