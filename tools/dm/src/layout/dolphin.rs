@@ -1,6 +1,7 @@
 //! Structures of a Dolphin index.
 
-use super::values::{MEMBER, digits, error, hex, value};
+use super::row::MEMBER;
+use super::values::{digits, error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::dolphin::layout::block::{self, BlockHead, BlockPointer};
 use dm_core::dolphin::layout::leaf::{CELL_FIELDS, HEAD_FIELDS, Head, Leaf, LeafMut, Value};
