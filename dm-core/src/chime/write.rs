@@ -274,13 +274,11 @@ impl Chime<'_> {
 
     /// What is READ of a leaf before its vacancy is known.
     fn probably_needed(&self, aim: Aim<'_>, guess: Option<usize>) -> Part {
-        match guess {
-            Some(slot) => Part::Entry(slot),
-            None => {
-                let vacancy = self.remembered_vacancy(aim.cursor.address);
-                Part::Entries { first: aim.home, count: self.entries_for(aim, vacancy) }
-            }
+        if let Some(slot) = guess {
+            return Part::Entry(slot);
         }
+        let vacancy = self.remembered_vacancy(aim.cursor.address);
+        Part::Entries { first: aim.home, count: self.entries_for(aim, vacancy) }
     }
 
     /// Entries from the home on that an operation looks at in a leaf whose lock word says `vacancy`.
