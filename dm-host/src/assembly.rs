@@ -175,6 +175,7 @@ pub enum AssemblyError {
 }
 
 /// What an index of any kind asks of the place where it is opened, in bytes.
+#[expect(clippy::struct_field_names, reason = "units last")]
 pub(crate) struct Needs {
     /// The largest node: it has to fit a chunk.
     pub(crate) node_bytes: usize,
