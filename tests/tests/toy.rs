@@ -11,7 +11,7 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
     0..usual * times
 }
 
-fn assert_clean(toy: impl Subject, report: &Report, wanted: &[Mark]) {
+fn assert_clean(toy: &impl Subject, report: &Report, wanted: &[Mark]) {
     println!("{}\n{report}", toy.name());
     assert!(report.is_clean(), "{report}");
     for &mark in wanted {
@@ -25,10 +25,10 @@ fn histories_are_linearizable() {
     let toy = Bounded(Toy);
     let quiet = Verifier::new(toy, Settings::default()).verify(seeds(400));
     let wanted = &[Mark::TornRead, Mark::LockedRead, Mark::LockLost, Mark::LockQueued, Mark::HandOver];
-    assert_clean(toy, &quiet, wanted);
+    assert_clean(&toy, &quiet, wanted);
     let settings = Settings { faults: Faults::ALL, ..Settings::default() };
     let faults = Verifier::new(toy, settings).verify(seeds(600));
-    assert_clean(toy, &faults, &[Mark::Settled, Mark::TornRead]);
+    assert_clean(&toy, &faults, &[Mark::Settled, Mark::TornRead]);
 }
 
 /// The dead are taken over: nobody fails.
@@ -38,7 +38,7 @@ fn histories_with_deaths_are_linearizable() {
     let kinds = [FaultKind::Crash, FaultKind::Drops, FaultKind::QpError, FaultKind::RpcLost, FaultKind::RpcRepeated];
     let faults = kinds.into_iter().fold(Faults::NONE, |all, kind| all.and(Faults::only(kind)));
     let report = Verifier::new(toy, Settings { faults, ..Settings::default() }).verify(seeds(600));
-    assert_clean(toy, &report, &[Mark::Settled, Mark::RowFenced, Mark::Takeover, Mark::RowSwept]);
+    assert_clean(&toy, &report, &[Mark::Settled, Mark::RowFenced, Mark::Takeover, Mark::RowSwept]);
     assert!(report.faults[FaultKind::Crash as usize] > 0, "{report}");
 }
 
@@ -49,7 +49,7 @@ fn many_deaths_lose_nothing() {
     let settings = random::settings();
     let mut verifier = Verifier::new(toy, settings.clone());
     let report = random::run(&mut verifier, &settings, seeds(200));
-    assert_clean(toy, &report, &[Mark::Takeover]);
+    assert_clean(&toy, &report, &[Mark::Takeover]);
 }
 
 /// What it declares to need, it needs: where a fabric says that it grants that and does not, the judge finds something.
