@@ -14,7 +14,7 @@ pub struct Pool {
     pub config: Config,
     /// Where things are, per memory node.
     pub geometry: Vec<NodeGeometry>,
-    pool: pool::Pool,
+    simulated: pool::Pool,
 }
 
 impl Pool {
@@ -27,17 +27,17 @@ impl Pool {
     /// As [`Pool::new`], with chunks of `chunk_bytes` and `lock_count` lock words per memory node.
     pub fn with(config: &Config, chunk_bytes: u64, lock_count: u32) -> Self {
         let pool = pool::Pool::new(config, chunk_bytes, lock_count).expect("a test asks for a pool that can be");
-        Self { config: config.clone(), geometry: pool.geometry().to_vec(), pool }
+        Self { config: config.clone(), geometry: pool.geometry().to_vec(), simulated: pool }
     }
 
     /// The bytes at offset 0 of each memory node.
     pub fn superblocks(&self) -> impl Iterator<Item = &[u8]> {
-        self.pool.superblocks()
+        self.simulated.superblocks()
     }
 
     /// Writes the superblocks into zeroed memories.
     pub fn format(&self, memories: &mut Memories) {
-        self.pool.format(memories);
+        self.simulated.format(memories);
     }
 
     /// How compute node `number` (0-based) opens index 0.

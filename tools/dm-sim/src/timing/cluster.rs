@@ -217,7 +217,7 @@ impl ServiceTimes {
     }
 }
 
-impl<'m> Cluster<'m> {
+impl Cluster<'_> {
     /// A cluster at time 0 with `memories`, which [`Cluster::config`] says how to make.
     pub fn new(profile: &Profile, shape: &Shape, memories: Memories) -> Self {
         let nodes = memories.count();

@@ -94,7 +94,7 @@ impl HistoryBuilder {
                         at,
                         operation.key,
                         operation.call,
-                    )
+                    );
                 }
                 1 => match operation.answer {
                     Some(Answer::Page { more, .. }) => {

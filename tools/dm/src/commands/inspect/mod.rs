@@ -488,7 +488,7 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         match row.unresponsive_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
             Some(ms) if *watched_ms > 0 => {
-                write!(text, ", UNRESPONSIVE for at least {ms} ms (heartbeat {})", row.heartbeat)?
+                write!(text, ", UNRESPONSIVE for at least {ms} ms (heartbeat {})", row.heartbeat)?;
             }
             _ => {}
         }
