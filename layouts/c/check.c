@@ -198,6 +198,56 @@ _Static_assert(offsetof(struct dm_smart_leaf, checksum) * 8 == DM_SMART_LEAF_CHE
 _Static_assert(offsetof(struct dm_smart_leaf, value) * 8 == DM_SMART_LEAF_VALUE_OFFSET * 8 + DM_SMART_LEAF_VALUE_BIT && sizeof(((struct dm_smart_leaf *)0)->value) * 8 == DM_SMART_LEAF_VALUE_BITS, "dm_smart_leaf: value");
 _Static_assert(offsetof(struct dm_smart_leaf, key) * 8 == DM_SMART_LEAF_KEY_OFFSET * 8 + DM_SMART_LEAF_KEY_BIT && sizeof(((struct dm_smart_leaf *)0)->key) * 8 == DM_SMART_LEAF_KEY_BITS, "dm_smart_leaf: key");
 _Static_assert(offsetof(struct dm_smart_leaf, lock) * 8 == DM_SMART_LEAF_LOCK_OFFSET * 8 + DM_SMART_LEAF_LOCK_BIT && sizeof(((struct dm_smart_leaf *)0)->lock) * 8 == DM_SMART_LEAF_LOCK_BITS, "dm_smart_leaf: lock");
+_Static_assert(sizeof(struct dm_dolphin_spear_word) == DM_DOLPHIN_SPEAR_WORD_STRUCT_BYTES, "dm_dolphin_spear_word: size");
+_Static_assert(offsetof(struct dm_dolphin_spear_word, bits_0) * 8 <= DM_DOLPHIN_SPEAR_WORD_SEAT_0_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_SEAT_0_BIT && DM_DOLPHIN_SPEAR_WORD_SEAT_0_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_SEAT_0_BIT + DM_DOLPHIN_SPEAR_WORD_SEAT_0_BITS <= (offsetof(struct dm_dolphin_spear_word, bits_0) + sizeof(((struct dm_dolphin_spear_word *)0)->bits_0)) * 8, "dm_dolphin_spear_word: seat 0");
+_Static_assert(offsetof(struct dm_dolphin_spear_word, bits_0) * 8 <= DM_DOLPHIN_SPEAR_WORD_SEATS_1_29_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_SEATS_1_29_BIT && DM_DOLPHIN_SPEAR_WORD_SEATS_1_29_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_SEATS_1_29_BIT + DM_DOLPHIN_SPEAR_WORD_SEATS_1_29_BITS <= (offsetof(struct dm_dolphin_spear_word, bits_0) + sizeof(((struct dm_dolphin_spear_word *)0)->bits_0)) * 8, "dm_dolphin_spear_word: seats 1..29");
+_Static_assert(offsetof(struct dm_dolphin_spear_word, bits_0) * 8 <= DM_DOLPHIN_SPEAR_WORD_RESERVED_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_RESERVED_BIT && DM_DOLPHIN_SPEAR_WORD_RESERVED_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_RESERVED_BIT + DM_DOLPHIN_SPEAR_WORD_RESERVED_BITS <= (offsetof(struct dm_dolphin_spear_word, bits_0) + sizeof(((struct dm_dolphin_spear_word *)0)->bits_0)) * 8, "dm_dolphin_spear_word: reserved");
+_Static_assert(offsetof(struct dm_dolphin_spear_word, bits_0) * 8 <= DM_DOLPHIN_SPEAR_WORD_RETIRED_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_RETIRED_BIT && DM_DOLPHIN_SPEAR_WORD_RETIRED_OFFSET * 8 + DM_DOLPHIN_SPEAR_WORD_RETIRED_BIT + DM_DOLPHIN_SPEAR_WORD_RETIRED_BITS <= (offsetof(struct dm_dolphin_spear_word, bits_0) + sizeof(((struct dm_dolphin_spear_word *)0)->bits_0)) * 8, "dm_dolphin_spear_word: retired");
+_Static_assert(sizeof(struct dm_dolphin_slot_word) == DM_DOLPHIN_SLOT_WORD_STRUCT_BYTES, "dm_dolphin_slot_word: size");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, low) * 8 == DM_DOLPHIN_SLOT_WORD_LOW_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_LOW_BIT && sizeof(((struct dm_dolphin_slot_word *)0)->low) * 8 == DM_DOLPHIN_SLOT_WORD_LOW_BITS, "dm_dolphin_slot_word: low");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_TYPE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_TYPE_BIT && DM_DOLPHIN_SLOT_WORD_TYPE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_TYPE_BIT + DM_DOLPHIN_SLOT_WORD_TYPE_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: type");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_SPECIAL_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_SPECIAL_BIT && DM_DOLPHIN_SLOT_WORD_SPECIAL_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_SPECIAL_BIT + DM_DOLPHIN_SLOT_WORD_SPECIAL_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: special");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_VOID_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_VOID_BIT && DM_DOLPHIN_SLOT_WORD_VOID_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_VOID_BIT + DM_DOLPHIN_SLOT_WORD_VOID_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: void");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_CLOSED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_CLOSED_BIT && DM_DOLPHIN_SLOT_WORD_CLOSED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_CLOSED_BIT + DM_DOLPHIN_SLOT_WORD_CLOSED_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: closed");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_FROZEN_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_FROZEN_BIT && DM_DOLPHIN_SLOT_WORD_FROZEN_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_FROZEN_BIT + DM_DOLPHIN_SLOT_WORD_FROZEN_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: frozen");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_LEAF_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_LEAF_BIT && DM_DOLPHIN_SLOT_WORD_LEAF_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_LEAF_BIT + DM_DOLPHIN_SLOT_WORD_LEAF_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: leaf");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, memory_node) * 8 == DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_BIT && sizeof(((struct dm_dolphin_slot_word *)0)->memory_node) * 8 == DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_BITS, "dm_dolphin_slot_word: memory node");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, offset) * 8 == DM_DOLPHIN_SLOT_WORD_OFFSET_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_OFFSET_BIT && sizeof(((struct dm_dolphin_slot_word *)0)->offset) * 8 == DM_DOLPHIN_SLOT_WORD_OFFSET_BITS, "dm_dolphin_slot_word: offset");
+_Static_assert(sizeof(struct dm_dolphin_node) == DM_DOLPHIN_NODE_STRUCT_BYTES, "dm_dolphin_node: size");
+_Static_assert(offsetof(struct dm_dolphin_node, position) * 8 == DM_DOLPHIN_NODE_POSITION_OFFSET * 8 + DM_DOLPHIN_NODE_POSITION_BIT && sizeof(((struct dm_dolphin_node *)0)->position) * 8 == DM_DOLPHIN_NODE_POSITION_BITS, "dm_dolphin_node: position");
+_Static_assert(offsetof(struct dm_dolphin_node, bits_1) * 8 <= DM_DOLPHIN_NODE_TYPE_OFFSET * 8 + DM_DOLPHIN_NODE_TYPE_BIT && DM_DOLPHIN_NODE_TYPE_OFFSET * 8 + DM_DOLPHIN_NODE_TYPE_BIT + DM_DOLPHIN_NODE_TYPE_BITS <= (offsetof(struct dm_dolphin_node, bits_1) + sizeof(((struct dm_dolphin_node *)0)->bits_1)) * 8, "dm_dolphin_node: type");
+_Static_assert(offsetof(struct dm_dolphin_node, bits_1) * 8 <= DM_DOLPHIN_NODE_RESERVED_OFFSET * 8 + DM_DOLPHIN_NODE_RESERVED_BIT && DM_DOLPHIN_NODE_RESERVED_OFFSET * 8 + DM_DOLPHIN_NODE_RESERVED_BIT + DM_DOLPHIN_NODE_RESERVED_BITS <= (offsetof(struct dm_dolphin_node, bits_1) + sizeof(((struct dm_dolphin_node *)0)->bits_1)) * 8, "dm_dolphin_node: reserved");
+_Static_assert(offsetof(struct dm_dolphin_node, bits_1) * 8 <= DM_DOLPHIN_NODE_SIZE_OFFSET * 8 + DM_DOLPHIN_NODE_SIZE_BIT && DM_DOLPHIN_NODE_SIZE_OFFSET * 8 + DM_DOLPHIN_NODE_SIZE_BIT + DM_DOLPHIN_NODE_SIZE_BITS <= (offsetof(struct dm_dolphin_node, bits_1) + sizeof(((struct dm_dolphin_node *)0)->bits_1)) * 8, "dm_dolphin_node: size");
+_Static_assert(offsetof(struct dm_dolphin_node, bytes) * 8 == DM_DOLPHIN_NODE_BYTES_OFFSET * 8 + DM_DOLPHIN_NODE_BYTES_BIT && sizeof(((struct dm_dolphin_node *)0)->bytes) * 8 == DM_DOLPHIN_NODE_BYTES_BITS, "dm_dolphin_node: bytes");
+_Static_assert(offsetof(struct dm_dolphin_node, index) * 8 == DM_DOLPHIN_NODE_INDEX_OFFSET * 8 + DM_DOLPHIN_NODE_INDEX_BIT && sizeof(((struct dm_dolphin_node *)0)->index) * 8 == DM_DOLPHIN_NODE_INDEX_BITS, "dm_dolphin_node: index");
+_Static_assert(offsetof(struct dm_dolphin_node, reserved_9) * 8 == DM_DOLPHIN_NODE_RESERVED_9_OFFSET * 8 + DM_DOLPHIN_NODE_RESERVED_9_BIT && sizeof(((struct dm_dolphin_node *)0)->reserved_9) * 8 == DM_DOLPHIN_NODE_RESERVED_9_BITS, "dm_dolphin_node: reserved");
+_Static_assert(sizeof(struct dm_dolphin_leaf_head) == DM_DOLPHIN_LEAF_HEAD_STRUCT_BYTES, "dm_dolphin_leaf_head: size");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, spear) * 8 == DM_DOLPHIN_LEAF_HEAD_SPEAR_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_SPEAR_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->spear) * 8 == DM_DOLPHIN_LEAF_HEAD_SPEAR_BITS, "dm_dolphin_leaf_head: spear");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_8) * 8 <= DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT && DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT + DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_8) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_8)) * 8, "dm_dolphin_leaf_head: generation");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_8) * 8 <= DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT && DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT + DM_DOLPHIN_LEAF_HEAD_RESERVED_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_8) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_8)) * 8, "dm_dolphin_leaf_head: reserved");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, index) * 8 == DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_INDEX_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->index) * 8 == DM_DOLPHIN_LEAF_HEAD_INDEX_BITS, "dm_dolphin_leaf_head: index");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, position) * 8 == DM_DOLPHIN_LEAF_HEAD_POSITION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_POSITION_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->position) * 8 == DM_DOLPHIN_LEAF_HEAD_POSITION_BITS, "dm_dolphin_leaf_head: position");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, low) * 8 == DM_DOLPHIN_LEAF_HEAD_LOW_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_LOW_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->low) * 8 == DM_DOLPHIN_LEAF_HEAD_LOW_BITS, "dm_dolphin_leaf_head: low");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, last) * 8 == DM_DOLPHIN_LEAF_HEAD_LAST_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_LAST_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->last) * 8 == DM_DOLPHIN_LEAF_HEAD_LAST_BITS, "dm_dolphin_leaf_head: last");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_13) * 8 <= DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT && DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT + DM_DOLPHIN_LEAF_HEAD_OWNER_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_13) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_13)) * 8, "dm_dolphin_leaf_head: owner");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, absent) * 8 == DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->absent) * 8 == DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS, "dm_dolphin_leaf_head: absent");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, prefix) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_PREFIX_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->prefix) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_BITS, "dm_dolphin_leaf_head: prefix");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_64) * 8 <= DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT && DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_64) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_64)) * 8, "dm_dolphin_leaf_head: generation");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, prefix_65) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_65_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_PREFIX_65_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->prefix_65) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_65_BITS, "dm_dolphin_leaf_head: prefix");
+_Static_assert(sizeof(struct dm_dolphin_leaf_cells) == DM_DOLPHIN_LEAF_CELLS_STRUCT_BYTES, "dm_dolphin_leaf_cells: size");
+_Static_assert(offsetof(struct dm_dolphin_leaf_cells, key_cell_0) * 8 == DM_DOLPHIN_LEAF_CELLS_KEY_CELL_0_OFFSET * 8 + DM_DOLPHIN_LEAF_CELLS_KEY_CELL_0_BIT && sizeof(((struct dm_dolphin_leaf_cells *)0)->key_cell_0) * 8 == DM_DOLPHIN_LEAF_CELLS_KEY_CELL_0_BITS, "dm_dolphin_leaf_cells: key cell 0");
+_Static_assert(offsetof(struct dm_dolphin_leaf_cells, key_cell_1) * 8 == DM_DOLPHIN_LEAF_CELLS_KEY_CELL_1_OFFSET * 8 + DM_DOLPHIN_LEAF_CELLS_KEY_CELL_1_BIT && sizeof(((struct dm_dolphin_leaf_cells *)0)->key_cell_1) * 8 == DM_DOLPHIN_LEAF_CELLS_KEY_CELL_1_BITS, "dm_dolphin_leaf_cells: key cell 1");
+_Static_assert(offsetof(struct dm_dolphin_leaf_cells, value_cell_0) * 8 == DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_0_OFFSET * 8 + DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_0_BIT && sizeof(((struct dm_dolphin_leaf_cells *)0)->value_cell_0) * 8 == DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_0_BITS, "dm_dolphin_leaf_cells: value cell 0");
+_Static_assert(offsetof(struct dm_dolphin_leaf_cells, value_cell_1) * 8 == DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_1_OFFSET * 8 + DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_1_BIT && sizeof(((struct dm_dolphin_leaf_cells *)0)->value_cell_1) * 8 == DM_DOLPHIN_LEAF_CELLS_VALUE_CELL_1_BITS, "dm_dolphin_leaf_cells: value cell 1");
+_Static_assert(sizeof(struct dm_dolphin_block_name) == DM_DOLPHIN_BLOCK_NAME_STRUCT_BYTES, "dm_dolphin_block_name: size");
+_Static_assert(offsetof(struct dm_dolphin_block_name, generation) * 8 == DM_DOLPHIN_BLOCK_NAME_GENERATION_OFFSET * 8 + DM_DOLPHIN_BLOCK_NAME_GENERATION_BIT && sizeof(((struct dm_dolphin_block_name *)0)->generation) * 8 == DM_DOLPHIN_BLOCK_NAME_GENERATION_BITS, "dm_dolphin_block_name: generation");
+_Static_assert(offsetof(struct dm_dolphin_block_name, memory_node) * 8 == DM_DOLPHIN_BLOCK_NAME_MEMORY_NODE_OFFSET * 8 + DM_DOLPHIN_BLOCK_NAME_MEMORY_NODE_BIT && sizeof(((struct dm_dolphin_block_name *)0)->memory_node) * 8 == DM_DOLPHIN_BLOCK_NAME_MEMORY_NODE_BITS, "dm_dolphin_block_name: memory node");
+_Static_assert(offsetof(struct dm_dolphin_block_name, offset) * 8 == DM_DOLPHIN_BLOCK_NAME_OFFSET_OFFSET * 8 + DM_DOLPHIN_BLOCK_NAME_OFFSET_BIT && sizeof(((struct dm_dolphin_block_name *)0)->offset) * 8 == DM_DOLPHIN_BLOCK_NAME_OFFSET_BITS, "dm_dolphin_block_name: offset");
+_Static_assert(sizeof(struct dm_dolphin_block_head) == DM_DOLPHIN_BLOCK_HEAD_STRUCT_BYTES, "dm_dolphin_block_head: size");
+_Static_assert(offsetof(struct dm_dolphin_block_head, checksum) * 8 == DM_DOLPHIN_BLOCK_HEAD_CHECKSUM_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_CHECKSUM_BIT && sizeof(((struct dm_dolphin_block_head *)0)->checksum) * 8 == DM_DOLPHIN_BLOCK_HEAD_CHECKSUM_BITS, "dm_dolphin_block_head: checksum");
+_Static_assert(offsetof(struct dm_dolphin_block_head, generation) * 8 == DM_DOLPHIN_BLOCK_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_GENERATION_BIT && sizeof(((struct dm_dolphin_block_head *)0)->generation) * 8 == DM_DOLPHIN_BLOCK_HEAD_GENERATION_BITS, "dm_dolphin_block_head: generation");
+_Static_assert(offsetof(struct dm_dolphin_block_head, index) * 8 == DM_DOLPHIN_BLOCK_HEAD_INDEX_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_INDEX_BIT && sizeof(((struct dm_dolphin_block_head *)0)->index) * 8 == DM_DOLPHIN_BLOCK_HEAD_INDEX_BITS, "dm_dolphin_block_head: index");
+_Static_assert(offsetof(struct dm_dolphin_block_head, reserved_7) * 8 == DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_BIT && sizeof(((struct dm_dolphin_block_head *)0)->reserved_7) * 8 == DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_BITS, "dm_dolphin_block_head: reserved_7");
 _Static_assert(sizeof(struct dm_items_parameters) == DM_ITEMS_PARAMETERS_STRUCT_BYTES, "dm_items_parameters: size");
 _Static_assert(offsetof(struct dm_items_parameters, key_bytes_max) * 8 == DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_OFFSET * 8 + DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BIT && sizeof(((struct dm_items_parameters *)0)->key_bytes_max) * 8 == DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BITS, "dm_items_parameters: key_bytes_max");
 _Static_assert(offsetof(struct dm_items_parameters, version) * 8 == DM_ITEMS_PARAMETERS_VERSION_OFFSET * 8 + DM_ITEMS_PARAMETERS_VERSION_BIT && sizeof(((struct dm_items_parameters *)0)->version) * 8 == DM_ITEMS_PARAMETERS_VERSION_BITS, "dm_items_parameters: version");
@@ -578,6 +628,142 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
+            0x20, 0x8a, 0x01, 0x35, 0x12, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_slot, a leaf of generation 41: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x20));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x20, 0xca, 0x01, 0x35, 0x12, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_slot, the same, frozen: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x20));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x30, 0x10, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_slot, no leaf for bytes 0x30 to 0x7f: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x30));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x2f, 0x2a, 0x03, 0x23, 0x01, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_slot, a node, while the leaf in its stead is not retired: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x2f));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_slot, empty: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x0));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x03, 0x61, 0x61, 0x62, 0x63, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x8a, 0x01, 0x35, 0x12, 0x00, 0x00, 0x00, 0x62, 0x10, 0x00, 0xff, 0x00, 0x00, 0x00, 0x00,
+            0x61, 0x09, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_node, below 'abc': a leaf, then a node for one byte, then nothing: position", dm_layout_read(bytes, DM_DOLPHIN_NODE_POSITION_OFFSET, DM_DOLPHIN_NODE_POSITION_BIT, DM_DOLPHIN_NODE_POSITION_BITS), UINT64_C(0x3));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x29, 0x01, 0x03, 0x20, 0x2f, 0x09, 0x01, 0x00,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x21, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00, 0x00, 0x07,
+            0x00, 0x00, 0x00, 0x2f, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        };
+        expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS), UINT64_C(0x29));
+        expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: index", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET, DM_DOLPHIN_LEAF_HEAD_INDEX_BIT, DM_DOLPHIN_LEAF_HEAD_INDEX_BITS), UINT64_C(0x1));
+        expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: absent", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET, DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT, DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS), UINT64_C(0xffffffffffffffff));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x29, 0x01, 0x2c, 0x00, 0x7f, 0x09, 0x01, 0x00,
+            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
+            0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+            0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
+            0x29, 0x29, 0x2a, 0x2b, 0x2c, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS), UINT64_C(0x29));
+        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: index", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET, DM_DOLPHIN_LEAF_HEAD_INDEX_BIT, DM_DOLPHIN_LEAF_HEAD_INDEX_BITS), UINT64_C(0x1));
+        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: absent", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET, DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT, DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS), UINT64_C(0xffffffffffffffff));
+        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BITS), UINT64_C(0x29));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x07, 0x00, 0x02, 0x67, 0x05, 0x00, 0x00, 0x00, 0x8e, 0x8b, 0x6c, 0xe9, 0x07, 0x00, 0x01, 0x00,
+            0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
+            0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
+            0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
+            0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a, 0x5a,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_block, a name, and behind it the block: generation", dm_layout_read(bytes, DM_DOLPHIN_BLOCK_NAME_GENERATION_OFFSET, DM_DOLPHIN_BLOCK_NAME_GENERATION_BIT, DM_DOLPHIN_BLOCK_NAME_GENERATION_BITS), UINT64_C(0x7));
+    }
+    {
+        static const uint8_t bytes[] = {
             0x00, 0x04, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00,
         };
         expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB: key_bytes_max", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_OFFSET, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BIT, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BITS), UINT64_C(0x400));
@@ -603,6 +789,6 @@ int main(void) {
     }
     if (failed)
         return 1;
-    printf("76 values of samples are as the goldens say\n");
+    printf("90 values of samples are as the goldens say\n");
     return 0;
 }
