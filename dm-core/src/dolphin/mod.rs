@@ -135,7 +135,7 @@
 //!
 //! `population::tests` builds trees in memory by these decisions, counts the bytes of leaves and nodes, and asserts for
 //! records of 8 + 8 bytes: at most 30 bytes a record with random 64-bit keys, at any size from a tenth of the load on;
-//! at most 26 with dense integers, in any order. For skewed sets it prints them.
+//! at most 26 with dense integers at the end of the load, in any order. For skewed sets it prints them.
 //!
 //! # Limits
 //!
