@@ -84,10 +84,10 @@ pub struct Full {
 
 /// Chooses the cut: at the first position where the keys differ, at the boundary nearest the median.
 ///
-/// `key(i)` is key `i` of [`Full::count`] in ascending order. There are two exceptions from the median:
+/// `key(i)` is key `i` of [`Full::count`] in ascending order. There are exceptions from the median:
 ///
 /// - The newest key is the greatest, at the right edge of its node: so keys come in ascending order, and the left leaf
-///   keeps as many as it can.
+///   keeps as many as it can. Likewise the smallest, at the left edge, and the right leaf.
 /// - At the last position of the key a tile of at most `span` bytes can never be full. So boundaries that are a
 ///   multiple of `span` away from the tile's begin are preferred, as long as each side gets an eighth.
 ///
@@ -98,9 +98,13 @@ pub fn cut<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Cut> {
     let byte = |i: usize| key(i).get(position).copied().unwrap_or_default();
     // Keys in front of a boundary at the byte of key `i`, which differs from the one before.
     let cuts = || (1..leaf.count).filter(|&i| byte(i - 1) != byte(i));
-    let at_edge = position > leaf.position || leaf.tile.last() == u8::MAX;
+    let narrower = position > leaf.position;
+    let (at_left, at_right) = (narrower || leaf.tile.low() == 0, narrower || leaf.tile.last() == u8::MAX);
     let cut = |left: usize, boundary: u8| Cut { position, boundary, left };
-    if leaf.newest + 1 == leaf.count && at_edge {
+    if leaf.newest == 0 && at_left {
+        return cuts().next().map(|left| cut(left, byte(left)));
+    }
+    if leaf.newest + 1 == leaf.count && at_right {
         return cuts().next_back().map(|left| cut(left, byte(left)));
     }
     let off_median = |left: &usize| (2 * left).abs_diff(leaf.count);
