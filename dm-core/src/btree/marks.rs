@@ -1,7 +1,7 @@
 //! Marks: events of what B+-trees share that are counted.
 
 crate::marks::declare_marks! {
-    52;
+    34;
     /// The key was to the right of the node that was reached.
     MOVE_RIGHT = "move-right",
     /// A retired leaf forwarded an operation to its left neighbour.

@@ -2,6 +2,7 @@
 //! [`orphans`](crate::manual::orphans).
 
 use super::owner_tag;
+use crate::btree::descent::FORWARDING_RETRIES_MAX;
 use crate::btree::leaves::Leaves;
 use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted, header_bytes};
 use crate::btree::read::Target;
@@ -37,9 +38,6 @@ const WINDOW: u64 = 8;
 
 /// Descents for one key before a place counts as unsure.
 const DESCENTS_MAX: u32 = 16;
-
-/// How often a retired leaf sends a descent back before the descent gives up: the merge is not complete.
-const FORWARDING_RETRIES_MAX: u32 = 8;
 
 /// Between two descents for one key, in ns.
 const PAUSE_NS: u64 = 20_000;

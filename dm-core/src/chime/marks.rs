@@ -1,7 +1,7 @@
 //! Marks: events of CHIME that are counted.
 
 crate::marks::declare_marks! {
-    80;
+    60;
     /// An insert moved records to make room near the home of its key.
     HOP = "hop",
     /// A neighborhood or hop range went past the last entry and continued at the first.

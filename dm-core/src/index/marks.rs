@@ -1,7 +1,7 @@
 //! Marks: events of what indexes of all kinds share that are counted.
 
 crate::marks::declare_marks! {
-    44;
+    28;
     /// A READ took longer than its versions can vouch for.
     GUARD_REFUSAL = "guard-refusal",
     /// A node was READ under its lock because READs without it could not be trusted.

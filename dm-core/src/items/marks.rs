@@ -1,7 +1,7 @@
 //! Marks: events of items that are counted.
 
 crate::marks::declare_marks! {
-    96;
+    73;
     /// A block was READ.
     BLOCK_READ = "block-read",
     /// A block was not what its entry said: it had been replaced since.

@@ -1,7 +1,7 @@
 //! Marks: events of lanes that are counted.
 
 crate::marks::declare_marks! {
-    4;
+    2;
     /// A lane in doubt was settled.
     SETTLED = "settled",
 }

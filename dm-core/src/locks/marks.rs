@@ -1,7 +1,7 @@
 //! Marks: events of locks that are counted.
 
 crate::marks::declare_marks! {
-    24;
+    14;
     /// A CAS of a lock word lost.
     LOCK_LOST = "lock-lost",
     /// A lane waited in a local lock queue.

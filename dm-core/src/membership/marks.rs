@@ -1,7 +1,7 @@
 //! Marks: events of membership that are counted.
 
 crate::marks::declare_marks! {
-    20;
+    12;
     /// A compute node was fenced on every memory node.
     ROW_FENCED = "row-fenced",
 }

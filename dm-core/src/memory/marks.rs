@@ -1,7 +1,7 @@
 //! Marks: events of memory that are counted.
 
 crate::marks::declare_marks! {
-    8;
+    4;
     /// A chunk was granted.
     CHUNK_GRANTED = "chunk-granted",
     /// The CAS of a chunk entry lost.

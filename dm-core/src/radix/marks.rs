@@ -1,7 +1,7 @@
 //! Marks: events of what radix trees share that are counted.
 
 crate::marks::declare_marks! {
-    64;
+    45;
     /// A new node was put above a node whose prefix differed from the key.
     HEADER_SPLIT = "header-split",
     /// A leaf split needed several nodes, one below the other.

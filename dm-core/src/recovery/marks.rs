@@ -1,7 +1,7 @@
 //! Marks: events of recovery that are counted.
 
 crate::marks::declare_marks! {
-    32;
+    20;
     /// A dead compute node's lock was taken over.
     TAKEOVER = "takeover",
     /// A takeover did a WRITE again that its sender's death may have cut short.

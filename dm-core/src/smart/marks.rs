@@ -1,7 +1,7 @@
 //! Marks: events of SMART that are counted.
 
 crate::marks::declare_marks! {
-    92;
+    71;
     /// An insert brought a deleted leaf back.
     REVIVED = "revived",
 }

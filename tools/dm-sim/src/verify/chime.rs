@@ -4,13 +4,14 @@
 
 mod cases;
 
+use super::btree::{memory_walk_of_btree, test_access_of_btree};
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
 use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
-use super::subject::{TestAccess, test_access_of_btree};
+use super::subject::TestAccess;
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -198,11 +199,18 @@ impl TestAccess for dm_core::chime::Chime<'_> {
     test_access_of_btree!();
 }
 
+/// What a walk finds.
+const fn nodes(parameters: &Parameters) -> TreeNodes {
+    let leaf = parameters.leaf();
+    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() }
+}
+
 impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        let leaf = self.leaf();
-        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.place_bytes() })
+        Some(nodes(self))
     }
+
+    memory_walk_of_btree!();
 
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();

@@ -2,7 +2,6 @@
 
 use super::accounting::Holdings;
 use super::subject::InnerNodeImages;
-use super::walk;
 use crate::memory::Memories;
 use dm_core::btree::inner::InnerShape;
 use dm_core::registry::KindParameters;
@@ -21,9 +20,10 @@ pub(super) trait MemoryWalk: KindParameters {
         None
     }
 
-    /// The inner nodes.
+    /// The inner nodes, if it has any.
     fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
-        self.tree().map_or_else(InnerNodeImages::default, |tree| walk::inner_node_images(&tree, geometry, memories))
+        let _ = (geometry, memories);
+        InnerNodeImages::default()
     }
 
     /// Chunks of the index, and the nodes in them that it reaches. `parameters` are these, and those of items over the
@@ -33,10 +33,7 @@ pub(super) trait MemoryWalk: KindParameters {
         parameters: &IndexParameters,
         geometry: &[NodeGeometry],
         memories: &Memories,
-    ) -> Result<Holdings, String> {
-        let tree = self.tree().ok_or("the memory of an index that is no B+-tree has to be walked by its own code")?;
-        walk::holdings(&tree, parameters, geometry, memories)
-    }
+    ) -> Result<Holdings, String>;
 
     /// Calls `see` with key and value of every entry in the image of a leaf.
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8]));

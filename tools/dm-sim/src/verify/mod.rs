@@ -26,6 +26,7 @@
 
 mod accounting;
 mod blocks;
+mod btree;
 mod chime;
 mod chunk_table;
 mod coding;
@@ -38,8 +39,6 @@ mod load;
 mod membership;
 mod memory_walk;
 pub mod mixtures;
-#[cfg(test)]
-mod orphan_reads;
 mod radix;
 mod recovered;
 mod report;

@@ -2,12 +2,13 @@
 
 mod cases;
 
+use super::btree::{memory_walk_of_btree, test_access_of_btree};
 use super::crash::Case;
 use super::draw::{Draw, WIDE_KEYS_MIN};
 use super::items::Below;
 use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
-use super::subject::{TestAccess, test_access_of_btree};
+use super::subject::TestAccess;
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -188,11 +189,18 @@ impl TestAccess for dm_core::sherman::Sherman<'_> {
     test_access_of_btree!();
 }
 
+/// What a walk finds.
+const fn nodes(parameters: &Parameters) -> TreeNodes {
+    let leaf = parameters.leaf();
+    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes }
+}
+
 impl MemoryWalk for Parameters {
     fn tree(&self) -> Option<TreeNodes> {
-        let leaf = self.leaf();
-        Some(TreeNodes { inner: self.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes })
+        Some(nodes(self))
     }
+
+    memory_walk_of_btree!();
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
         let shape = self.leaf();

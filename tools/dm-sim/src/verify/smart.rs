@@ -12,9 +12,8 @@ use super::items::Below;
 use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
-use super::subject::{InnerNodeImages, TestAccess};
+use super::subject::{InnerNodeImages, TestAccess, turned};
 use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
-use super::walk;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -197,7 +196,7 @@ impl TestAccess for dm_core::smart::Smart<'_> {
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(Self::turn(self, lane).await)
+        turned(Self::turn(self, lane).await)
     }
 }
 

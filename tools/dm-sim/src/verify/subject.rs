@@ -10,7 +10,8 @@ use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::memory::orphans::CollectedOrphans;
-use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
+use dm_core::memory::rows::RowError;
+use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::RowId;
@@ -60,28 +61,14 @@ pub trait TestAccess: Index {
     }
 }
 
-/// The methods of [`TestAccess`] of an index whose method `tree` returns a B+-tree, but for `locks_held`. A macro,
-/// since the tree's lifetime is the index's, which a default method of the trait cannot name.
-macro_rules! test_access_of_btree {
-    () => {
-        fn for_each_ready(&self, visit: &mut dyn FnMut($crate::verify::accounting::Node)) {
-            $crate::verify::walk::for_each_ready(self.tree(), visit);
-        }
-
-        fn restore_copies(&self, images: &$crate::verify::subject::InnerNodeImages) {
-            $crate::verify::walk::restore_copies(self.tree(), images);
-        }
-
-        fn has_epochs(&self) -> bool {
-            self.tree().epochs.is_some()
-        }
-
-        async fn turn<'a>(&'a self, lane: &'a dm_core::lane::Lane<'_>) -> Result<(), dm_core::operation::OpError> {
-            $crate::verify::walk::turned(self.tree().turn(lane).await)
-        }
-    };
+/// The result of [`TestAccess::turn`].
+pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
+    end.map_err(|error| match error {
+        RowError::Verb(error) => error.into(),
+        RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
+        _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
+    })
 }
-pub(super) use test_access_of_btree;
 
 /// The inner nodes of an index, as they were in remote memory at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

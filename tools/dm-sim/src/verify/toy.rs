@@ -10,9 +10,8 @@ use super::draw::{Draw, Filling};
 use super::items::Below;
 use super::memory_walk::MemoryWalk;
 use super::settings::Profile;
-use super::subject::TestAccess;
+use super::subject::{TestAccess, turned};
 use super::tree::{TreeCase, TreeKind};
-use super::walk;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -132,7 +131,7 @@ impl TestAccess for dm_core::toy::Toy<'_> {
     }
 
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        walk::turned(Self::turn(self, lane).await)
+        turned(Self::turn(self, lane).await)
     }
 }
 

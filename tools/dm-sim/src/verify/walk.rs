@@ -1,31 +1,22 @@
-//! Makes a pool for an index, and walks the index from outside: directly in the memories, by links and headers only.
-//! The result is compared with that of the index's own `validate`. A kind of index describes itself by
-//! [`MemoryWalk`](super::memory_walk::MemoryWalk). The walks of B+-trees are here, those of radix trees in
-//! [`super::radix`].
+//! Makes a pool for an index, and looks at the index from outside: directly in the memories, without its code. The
+//! result is compared with that of the index's own `validate`. A kind of index describes itself by
+//! [`MemoryWalk`](super::memory_walk::MemoryWalk): the walks of B+-trees are in [`super::btree`], those of radix trees
+//! in [`super::radix`].
 
-use super::accounting::{Holdings, Node, UNIT_BYTES};
-use super::blocks::Found;
-use super::chunk_table::{chunks, pool_epoch};
+use super::accounting::{Holdings, Node};
 use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes};
 use super::subject::{HeldLock, InnerNodeImages, Opened, TestAccess};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::pool::Pool;
-use dm_core::btree::Tree;
-use dm_core::btree::inner::Inner;
-use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::lane::Lane;
-use dm_core::layout::stripes;
 use dm_core::match_kind;
 use dm_core::memory::Collection;
-use dm_core::memory::rows::RowError;
-use dm_core::operation::{Cause, Effect, OpError};
+use dm_core::operation::OpError;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::address::Address;
-use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{Joiner, Member, Row};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
@@ -237,142 +228,4 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         match_kind!(self, AnyIndex(form) => TestAccess::turn(form.below(), lane).await)
     }
-}
-
-/// See [`TestAccess::for_each_ready`]: nodes of a B+-tree.
-pub(super) fn for_each_ready(tree: &Tree<'_>, visit: &mut dyn FnMut(Node)) {
-    let nodes = &tree.nodes;
-    nodes.for_each_ready(&mut |class: NodeClass, fresh| {
-        let (node, offset) = (fresh.address.node(), fresh.address.offset());
-        visit(Node { node, offset, bytes: nodes.node_bytes(class) as u64 });
-    });
-}
-
-/// See [`TestAccess::restore_copies`]: copies of a B+-tree.
-pub(super) fn restore_copies(tree: &Tree<'_>, images: &InnerNodeImages) {
-    let (root, level) = images.root.unwrap_or((Address::NULL, 0));
-    tree.root.set(root, level);
-    if images.nodes.is_empty() {
-        tree.cache.clear();
-    }
-    for (address, image) in &images.nodes {
-        if let Some(inner) = Inner::new(&tree.inner, image) {
-            tree.cache.insert(*address, &inner, images.epoch);
-        }
-    }
-}
-
-/// The result of [`TestAccess::turn`].
-pub(super) fn turned(end: Result<(), RowError>) -> Result<(), OpError> {
-    end.map_err(|error| match error {
-        RowError::Verb(error) => error.into(),
-        RowError::Fenced { .. } => OpError { cause: Cause::Fenced, effect: Effect::None },
-        _ => OpError { cause: Cause::BadInput("the compute-node rows cannot be read"), effect: Effect::None },
-    })
-}
-
-/// Nodes a walk visits at most: more than the memories hold.
-const NODES_MAX: usize = 1 << 16;
-
-/// Bytes of a node, if they lie in memory.
-fn image(memories: &Memories, address: Address, bytes: usize) -> Option<&[u8]> {
-    let start = address.offset() as usize;
-    memories.get(address.node())?.host.bytes().get(start..start + bytes)
-}
-
-fn root(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> Option<(Address, u8)> {
-    let home = geometry.first()?;
-    let number = IndexNumber::new(0)?;
-    let word = memories.get(NodeId(0))?.host.word(root_offset(home, number));
-    let address = Address::from_bits(word);
-    if address.is_null() {
-        return None;
-    }
-    let bytes = tree.leaf_bytes.min(tree.inner.bytes);
-    Some((address, Header::read(image(memories, address, bytes)?).level))
-}
-
-/// Calls `visit` with every node along the links of every level, with its level and image. Stops with an error at a
-/// node that gives no sound link to go on from.
-fn walk<'m>(
-    tree: &TreeNodes,
-    geometry: &[NodeGeometry],
-    memories: &'m Memories,
-    lowest: u8,
-    mut visit: impl FnMut(Address, u8, &'m [u8]),
-) -> Result<(), String> {
-    let Some((mut first, root_level)) = root(tree, geometry, memories) else { return Ok(()) };
-    let inner = tree.inner;
-    let mut visited = 0;
-    for level in (lowest..=root_level).rev() {
-        let bytes = if level == 0 { tree.leaf_bytes } else { inner.bytes };
-        let mut next = first;
-        let mut below = Address::NULL;
-        while !next.is_null() {
-            let image = image(memories, next, bytes).ok_or(format!("{next} lies outside the memories"))?;
-            let header = Header::read(image);
-            if header.level != level || header.generation != next.generation() {
-                return Err(format!("the link to {next} leads to something else"));
-            }
-            if header.flags.contains(NodeFlags::RETIRED) {
-                return Err(format!("the link to {next} leads to a retired node"));
-            }
-            visited += 1;
-            if visited > NODES_MAX {
-                return Err(format!("level {level} has no end"));
-            }
-            if level > 0 && next == first {
-                below = Inner::new(&inner, image).ok_or(format!("{next} has more separators than it can"))?.child(0);
-            }
-            visit(next, level, image);
-            next = header.sibling;
-        }
-        first = below;
-    }
-    Ok(())
-}
-
-/// The inner nodes that are not torn.
-pub(super) fn inner_node_images(tree: &TreeNodes, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
-    let epoch = pool_epoch(geometry, memories);
-    let mut images = InnerNodeImages { root: root(tree, geometry, memories), nodes: Vec::new(), epoch };
-    // A walk during a change may end early. The images then has the nodes before that.
-    let _ = walk(tree, geometry, memories, 1, |address, _, image| {
-        // A compute node copies only images that are not torn.
-        if stripes::node_version(image).is_some() {
-            images.nodes.push((address, image.to_vec()));
-        }
-    });
-    images
-}
-
-/// Chunks of the index, and the nodes in them that it reaches.
-pub(super) fn holdings(
-    tree: &TreeNodes,
-    parameters: &IndexParameters,
-    geometry: &[NodeGeometry],
-    memories: &Memories,
-) -> Result<Holdings, String> {
-    let (leaf, inner) = (tree.leaf_place_bytes as u64, tree.inner.bytes as u64);
-    let sizes = |kind| match kind {
-        ChunkKind::Leaf => Some(leaf),
-        ChunkKind::Inner => Some(inner),
-        ChunkKind::Items if parameters.items.is_some() => Some(UNIT_BYTES),
-        _ => None,
-    };
-    let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };
-    let mut found = Found::nothing(parameters);
-    walk(tree, geometry, memories, 0, |address, level, image| {
-        let bytes = if level == 0 { leaf } else { inner };
-        holdings.reached.push(Node { node: address.node(), offset: address.offset(), bytes });
-        if level == 0
-            && let Some(found) = &mut found
-        {
-            found.add(parameters, image);
-        }
-    })?;
-    if let Some(found) = found {
-        holdings.reached.extend(found.blocks()?);
-    }
-    Ok(holdings)
 }

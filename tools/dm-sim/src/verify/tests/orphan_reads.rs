@@ -1,13 +1,13 @@
 //! What a collection of orphans asks of memory nodes: by owner tags (nodes of B+-trees), and by mark-and-sweep (blocks
 //! of items over such a tree, which its walk READs leaf by leaf).
 
-use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase};
-use super::walk;
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
 use crate::run::{Emitted, block_on};
 use crate::verify::subject::Opened;
+use crate::verify::tree::{FREE_LIST_HOLDS_ALL, TreeCase};
+use crate::verify::walk;
 use dm_core::items;
 use dm_core::lane::Lane;
 use dm_core::membership::{Recovery, UNIT_BYTES_MIN, rows};
