@@ -26,9 +26,8 @@ const LINES_MAX: usize = 8;
 const LINES_MAX_OF_FIRST: usize = 12;
 
 /// What is about kinds, and is not counted.
-const BESIDE: [&str; 9] = [
+const BESIDE: [&str; 8] = [
     "dm-core/src/manual",
-    "dm-core/src/mutants.rs",
     "tools/dm/src/bench/bare.rs",
     "tools/dm/src/bench/baseline.rs",
     "tools/dm/src/commands/inspect/radix.rs",

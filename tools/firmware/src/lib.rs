@@ -39,9 +39,9 @@ use core::pin::pin;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::machine::Machine;
-use dm_core::marks::Mark;
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::registry::KindParameters;
+use dm_core::rooms;
 use dm_core::verbs::LaneId;
 
 /// Lanes: operations in flight.
@@ -114,7 +114,7 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     }
     say!("records ", records, ", lanes ", LANES, "\n");
     say!("round trips ", driver.round_trips, ", requests ", driver.requests, ", waits ", driver.waits, "\n");
-    for mark in Mark::ALL {
+    for mark in rooms::MARKS {
         let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
         if count > 0 {
             say!("  ", mark.name(), " ", count, "\n");

@@ -23,7 +23,7 @@ const LEAF_LOCKS: usize = 64;
 static SCRATCHES: Mutex<[[u8; SCRATCH_BYTES]; LANES]> = Mutex::new([[0; SCRATCH_BYTES]; LANES]);
 static ENTRIES: Once<[Entry; LEAF_LOCKS]> = Once::new();
 static WAITERS: Once<[Waiter; LANES]> = Once::new();
-static WORDS: Once<[words::Place; LEAF_LOCKS]> = Once::new();
+static WORDS: Once<[words::RememberedWord; LEAF_LOCKS]> = Once::new();
 
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
@@ -33,7 +33,7 @@ extern "C" fn start() -> ! {
 fn open(place: &Place) -> Option<Chime<'static>> {
     let entries = ENTRIES.call_once(|| array::from_fn(|_| Entry::default()));
     let waiters = WAITERS.call_once(|| array::from_fn(|_| Waiter::default()));
-    let words = WORDS.call_once(|| array::from_fn(|_| words::Place::default()));
+    let words = WORDS.call_once(|| array::from_fn(|_| words::RememberedWord::default()));
     let locks = LeafLocks {
         table: LockTable::new(entries, LEAF_LOCKS as u32, waiters, HAND_OVERS_MAX),
         locks_per_node: LEAF_LOCKS as u32,
