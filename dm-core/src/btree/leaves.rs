@@ -123,7 +123,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     /// lane is settled next. `true`: it may have locked nodes, and a request of its own that failed leaves a lock
     /// record like any other.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
-        if lane.pending().is_none() || lane.has_lock_records() || self.check_not_fenced().is_err() {
+        if lane.pending().is_none() || lane.must_settle() || self.check_not_fenced().is_err() {
             return false;
         }
         lane.begin(PENDING_WAIT_NS);
@@ -207,9 +207,9 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     async fn help(&self, lane: &Lane<'_>, help: Option<(u8, Address)>) {
         let tree = self.tree();
         let Some((level, right)) = help else { return };
-        if lane.has_lock_records() {
-            // A request of the operation's last part failed and left a lock to settle. Asking for more locks now might
-            // ask for that one: the lane would queue behind itself.
+        if lane.must_settle() {
+            // A request of the operation's last part failed. If it left a lock, asking for more locks might ask for
+            // that one: the lane would queue behind itself.
             return;
         }
         lane.mark(Mark::HELPED_SPLIT);

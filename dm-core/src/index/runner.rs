@@ -155,7 +155,7 @@ pub(crate) trait Run<'s> {
     async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
         let overcome = match interrupt {
             Interrupt::Unresponsive(lock_record)
-                if !lane.has_lock_records() && (leads || !lane.has_unsettled(Unsettled::BATCH)) =>
+                if !lane.must_settle() && (leads || !lane.has_unsettled(Unsettled::BATCH)) =>
             {
                 self.look_after(lane, lock_record).await
             }
@@ -172,8 +172,8 @@ pub(crate) trait Run<'s> {
         let Some(recovery) = self.shared().recovery else { return };
         let Some(lock_record) = lane.take_unfinished() else { return };
         let mut since = None;
-        // A request that failed leaves a lock record, which is settled before the lane is used again.
-        while !lane.has_lock_records()
+        // What a failed request left is settled before the lane is used again.
+        while !lane.must_settle()
             && lane.check_deadline().is_ok()
             && self.look_after(lane, lock_record).await.is_ok()
         {

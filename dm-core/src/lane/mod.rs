@@ -91,6 +91,9 @@ bitflags! {
         const BATCH = 1;
         /// Blocks, layers or chunks of the items over the index.
         const ITEMS = 2;
+        /// A structure change that failed after the operation had its outcome, with a request that may still take
+        /// effect: see [`Lane::end_change`].
+        const CHANGE = 4;
     }
 }
 
@@ -212,7 +215,14 @@ impl<'m> Lane<'m> {
 
     /// As [`Lane::is_unsettled`], of the index without the items over it.
     pub(crate) fn is_unsettled_below(&self) -> bool {
-        self.has_lock_records() || self.has_unsettled(Unsettled::BATCH)
+        self.must_settle() || self.has_unsettled(Unsettled::BATCH)
+    }
+
+    /// Whether a failed request left something that has to be settled before the lane asks for another lock. Asked
+    /// while the operation holds no lock.
+    #[inline]
+    pub(crate) fn must_settle(&self) -> bool {
+        self.has_lock_records() || self.has_unsettled(Unsettled::CHANGE)
     }
 
     /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
@@ -251,6 +261,7 @@ impl<'m> Lane<'m> {
                 Ok(_) | Err(_) => self.port.closed(),
             }
         }
+        self.set_unsettled(Unsettled::CHANGE, false);
         Ok(())
     }
 
@@ -351,10 +362,15 @@ impl<'m> Lane<'m> {
     }
 
     /// Ends a structure change on which the operation's outcome does not depend: if it was not finished, an operation
-    /// that meets it will do so. If an unresponsive holder was in the way, the lane remembers the lock.
+    /// that meets it will do so. If an unresponsive holder was in the way, the lane remembers the lock. If a request
+    /// failed, the lane is settled before it takes another lock: a WRITE of a new root, which no lock guards, may still
+    /// land.
     pub(crate) fn end_change(&self, change: Result<(), Interrupt>) {
-        if let Err(Interrupt::Unresponsive(lock_record)) = change {
-            self.unfinished.set(Some(lock_record));
+        match change {
+            Ok(()) => {}
+            Err(Interrupt::Unresponsive(lock_record)) => self.unfinished.set(Some(lock_record)),
+            Err(_) if self.port.unclosed().is_some() => self.set_unsettled(Unsettled::CHANGE, true),
+            Err(_) => {}
         }
     }
 
