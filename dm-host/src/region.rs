@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_region_is_zero_and_shared_with_whoever_attaches() {
+    fn a_new_region_is_zero_and_shared_with_every_process_that_attaches() {
         let ours = Region::create(&spec(Backing::Memfd)).unwrap();
         let theirs = Region::attach(ours.fd().unwrap().try_clone().unwrap(), *ours.layout(), false).unwrap();
         let mut bytes = [1; 100];

@@ -1,4 +1,4 @@
-// chunk_entry: word of the chunk table: who was granted a chunk, and what for. Made by `dm layout bless`; do not edit.
+// chunk_entry: word of the chunk table: the compute node that was granted a chunk, and what for. Made by `dm layout bless`; do not edit.
 
 // One little-endian word, changed by CAS only. All zero is free.
 

@@ -1,4 +1,4 @@
-// row: compute-node row: who is in the pool. Made by `dm layout bless`; do not edit.
+// row: compute-node row: one compute node of the pool. Made by `dm layout bless`; do not edit.
 
 // Two lines; those of memory node 0 count, row 0 is nobody. All zero is a free row that nobody ever joined. The
 // row word is changed by CAS only; the compute node WRITEs the rest. While the incarnation of the rest is not

@@ -173,10 +173,7 @@ pub(crate) trait Run<'s> {
         let Some(lock_record) = lane.take_unfinished() else { return };
         let mut since = None;
         // What a failed request left is settled before the lane is used again.
-        while !lane.must_settle()
-            && lane.check_deadline().is_ok()
-            && self.look_after(lane, lock_record).await.is_ok()
-        {
+        while !lane.must_settle() && lane.check_deadline().is_ok() && self.look_after(lane, lock_record).await.is_ok() {
             let watched = lane.watch(|watch| watch.watched_since());
             let lives = since.is_some() && watched != since;
             if watched.is_none() || lives {

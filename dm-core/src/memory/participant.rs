@@ -174,6 +174,6 @@ mod tests {
         assert_eq!(part.epoch(&lane), IDLE);
         part.enter(&lane);
         part.leave(&lane);
-        assert_eq!(part.epoch(&lane), IDLE, "whoever comes later is no step");
+        assert_eq!(part.epoch(&lane), IDLE, "an operation that comes later is no step");
     }
 }

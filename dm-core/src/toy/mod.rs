@@ -70,7 +70,7 @@
 //!
 //! **Remote bytes are untrusted.** A root word that names more records than an array has room for, or a chunk that the
 //! pool does not have, is reported as corrupt. Records that are out of order lead to wrong answers of point operations,
-//! but not outside of the array. A scan returns no page that does not ascend from its lower bound on, so whoever joins
+//! but not outside of the array. A scan returns no page that does not ascend from its lower bound on, so a caller that joins
 //! pages comes to an end. [`Index::validate`] finds all.
 //!
 //! # What it assumes

@@ -241,7 +241,7 @@ fn of_pool(error: &PoolError) -> dm_status {
             CatalogError::Lost { .. } => dm_status::DM_FENCED,
             CatalogError::BadName => dm_status::DM_INVALID_ARGUMENT,
             CatalogError::Corrupt { .. } => dm_status::DM_CORRUPT,
-            // Not `Exists`: whoever creates an index that exists opens it.
+            // Not `Exists`: to create an index that exists is to open it.
             _ => dm_status::DM_INTERNAL,
         },
         PoolError::NoIndex { .. } => dm_status::DM_NO_INDEX,

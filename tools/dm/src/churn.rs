@@ -384,7 +384,7 @@ fn render(report: &Report, turnovers: u64) -> String {
         format!("{places} places of nodes = {places_reached} reached + {places_back} back + {lost} lost")
     } else {
         format!(
-            "{} came back to who joined last, in as many chunks of the gone as are kept at a time",
+            "{} came back to the compute node that joined last, in as many chunks of departed ones as are kept at a time",
             size(*collected_bytes)
         )
     };

@@ -19,8 +19,8 @@
 //! [`batches`](crate::manual::batches) shows why every operation is linearizable, and when batches are worth their
 //! cost.
 //!
-//! Here is what an operation calls, and where it waits. `join` has the batches of keys: who leads, who joins, who is
-//! told what. `slot` is a lane's part, and `worth` decides when all lanes work alone.
+//! Here is what an operation calls, and where it waits. `join` has the batches of keys: which operation
+//! leads, which ones join, and what each is told. `slot` is a lane's part, and `worth` decides when all lanes work alone.
 //!
 //! # Memory
 //!

@@ -1,4 +1,4 @@
-//! Batches without a fabric: who leads, who joins, what members are told.
+//! Batches without a fabric: which operation leads, which ones join, what members are told.
 
 extern crate std;
 use super::join::WAKES_AT_ONCE;

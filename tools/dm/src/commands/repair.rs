@@ -27,9 +27,9 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: after a host with compute nodes is gone for good\n  dm repair --pool /run/dm/0,/run/dm/1\n\n\
-                  It waits for a lease to see who is unresponsive: --lease-ms or what the compute node's row says of its own, \
-                  whichever is longer. A compute node that is alive and beats is left alone; one that is stopped for longer \
-                  is ended."
+                  It waits for a lease to see which compute nodes are unresponsive: --lease-ms or what the compute \
+                  node's row says of its own, whichever is longer. A compute node that is alive and beats is left alone; \
+                  one that is stopped for longer is ended."
 )]
 pub(super) struct Arguments {
     #[command(flatten)]

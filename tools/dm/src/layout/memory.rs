@@ -10,7 +10,7 @@ use dm_core::verbs::NodeId;
 
 pub(super) const CHUNK_ENTRY: Structure = Structure {
     name: "chunk_entry",
-    title: "word of the chunk table: who was granted a chunk, and what for",
+    title: "word of the chunk table: the compute node that was granted a chunk, and what for",
     text: "One little-endian word, changed by CAS only. All zero is free.",
     tables: &[("fields", ChunkWord::FIELDS)],
     constants: &[

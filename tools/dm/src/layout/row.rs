@@ -11,7 +11,7 @@ pub(super) const MEMBER: Member = Member { row: RowId(9), incarnation: 2, nonce:
 
 pub(super) const ROW: Structure = Structure {
     name: "row",
-    title: "compute-node row: who is in the pool",
+    title: "compute-node row: one compute node of the pool",
     text: "Two lines; those of memory node 0 count, row 0 is nobody. All zero is a free row that nobody ever joined. The\n\
            row word is changed by CAS only; the compute node WRITEs the rest. While the incarnation of the rest is not\n\
            that of the word, or the token does not end in its nonce, the rest is of an earlier life and means nothing.",
