@@ -22,8 +22,8 @@ use crate::memory::orphans::{Chunk, CollectedOrphans};
 use crate::memory::rows::{self, Tenants};
 use crate::memory::{Busy, chunks};
 use crate::mutants::{Mutant, planted};
+use crate::operation::OpError;
 use crate::operation::span::Span;
-use crate::operation::{Cause, OpError};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, Grant};
@@ -121,7 +121,7 @@ impl<'s> Tree<'s> {
     ) -> Result<bool, OpError> {
         let of_kind = NodeClass::of_chunk(grant.kind);
         let Some(class) = of_kind.filter(|_| grant.index == self.number) else { return Ok(false) };
-        let mine = grant.row == self.owner.row && u32::from(grant.incarnation) == self.owner.incarnation;
+        let mine = grant.is_of(self.owner);
         let node_bytes = self.nodes.node_bytes(class) as u64;
         let nodes = geometry.chunk_bytes / node_bytes.max(1);
         if !mine {
@@ -136,18 +136,11 @@ impl<'s> Tree<'s> {
                 return Ok(false);
             }
             self.check_lease(lane)?;
-            let Some(request) = self.requests.next() else {
-                return Err(OpError::harmless(Cause::BadInput(
-                    "this incarnation has used all its requests for chunks: join anew",
-                )));
-            };
-            let heir = Grant::new(self.owner, grant.kind, grant.index, request);
-            if !chunks::inherit(lane, node, geometry, chunk, grant, &heir).await? {
+            if !chunks::take_over(lane, (node, geometry, chunk), grant, self.owner, self.requests).await? {
                 // Another compute node has taken it over.
                 return Ok(false);
             }
             collected_orphans.chunks += 1;
-            lane.mark(Mark::CHUNK_COLLECTED);
         } else if class == NodeClass::Inner {
             return Ok(false);
         }

@@ -29,8 +29,10 @@ use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
+use crate::operation::{Cause, OpError};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, REQUESTS_MAX, RequestId};
+use crate::remote::row::Member;
 use crate::remote::{NodeGeometry, SCRATCH_BYTES};
 use crate::verbs::{Label, NodeId, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -223,6 +225,25 @@ pub async fn release(
     let offset = geometry.chunk_entry(granted.chunk);
     let cas = Request::cas(Label::Chunk, granted.node, offset, mine.0, next.0);
     Ok(lane.port().call(cas).await?.value == mine.0)
+}
+
+/// Takes a chunk of a departed compute node over for `owner`, by a new request. Returns whether it did, as
+/// [`inherit`].
+pub(crate) async fn take_over(
+    lane: &Lane<'_>,
+    (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
+    grant: &Grant,
+    owner: Member,
+    requests: &RequestIds,
+) -> Result<bool, OpError> {
+    let used_up = "this incarnation has used all its requests for chunks: join anew";
+    let request = requests.next().ok_or(OpError::harmless(Cause::BadInput(used_up)))?;
+    let heir = Grant::new(owner, grant.kind, grant.index, request);
+    let is_heir = inherit(lane, node, geometry, chunk, grant, &heir).await?;
+    if is_heir {
+        lane.mark(Mark::CHUNK_COLLECTED);
+    }
+    Ok(is_heir)
 }
 
 /// Takes chunk `chunk` of `node` over: its entry `seen`, which names a departed compute node, becomes `heir`. Returns

@@ -22,7 +22,7 @@ use crate::memory::chunks::{self, Entries, RequestIds};
 use crate::memory::orphans::CollectedOrphans;
 use crate::memory::rows::{self, Tenants};
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, OpError};
+use crate::operation::OpError;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use crate::remote::row::{self, CHUNKS_AT_ONCE, Member};
@@ -488,12 +488,8 @@ impl<'s> Site<'s> {
         tenants: &mut Tenants,
     ) -> Result<Option<(u8, usize)>, OpError> {
         let Some(carved) = room.carves(grant.kind).filter(|_| grant.index == self.number) else { return Ok(None) };
-        let worth = if self.is_own(grant) { own } else { self.is_gone(lane, grant, tenants).await? };
+        let worth = if grant.is_of(self.owner) { own } else { self.is_gone(lane, grant, tenants).await? };
         Ok(worth.then_some(carved))
-    }
-
-    fn is_own(&self, grant: &Grant) -> bool {
-        grant.row == self.owner.row && u32::from(grant.incarnation) == self.owner.incarnation
     }
 
     async fn is_gone(&self, lane: &Lane<'_>, grant: &Grant, tenants: &mut Tenants) -> Result<bool, OpError> {
@@ -598,23 +594,17 @@ impl<'s> Site<'s> {
             let last = collection.work.lock().targets.last().copied();
             let Some(Target { node, chunk, grant }) = last else { break };
             let name = ChunkName::new(node, chunk);
-            let was_mine = self.is_own(&grant);
+            let was_mine = grant.is_of(self.owner);
             let own = collection.work.lock().own;
             let mut is_mine = was_mine && own.is_some() && own == collection.loaded();
             if !was_mine && let Some(geometry) = self.geometry.get(usize::from(node.0)) {
-                let used_up = "this incarnation has used all its requests for chunks: join anew";
-                let request = self.requests.next().ok_or(OpError::harmless(Cause::BadInput(used_up)))?;
-                let heir = Grant::new(self.owner, grant.kind, grant.index, request);
-                is_mine = chunks::inherit(lane, node, geometry, chunk, &grant, &heir).await?;
+                is_mine = chunks::take_over(lane, (node, geometry, chunk), &grant, self.owner, self.requests).await?;
                 // It may be own, by an earlier call that did not learn of it.
                 if !is_mine {
                     let entry = chunks::read_entry(lane, node, geometry, chunk, self.at).await?;
-                    is_mine = matches!(entry.decode(), Ok(ChunkEntry::Granted(now)) if self.is_own(&now));
+                    is_mine = matches!(entry.decode(), Ok(ChunkEntry::Granted(now)) if now.is_of(self.owner));
                 }
-                if is_mine {
-                    lane.mark(Mark::CHUNK_COLLECTED);
-                    collected_orphans.chunks += 1;
-                }
+                collected_orphans.chunks += u32::from(is_mine);
             }
             if is_mine {
                 collected_orphans.bytes += collection.mark_bitmap.lock().open(name);

@@ -135,6 +135,11 @@ impl Grant {
         Self { kind, index, request, row: member.row, incarnation: member.incarnation as u16 }
     }
 
+    /// Whether `member` owns the chunk.
+    pub const fn is_of(&self, member: Member) -> bool {
+        self.row.0 == member.row.0 && self.incarnation as u32 == member.incarnation
+    }
+
     /// The entry of this grant.
     #[inline]
     pub const fn word(&self) -> ChunkWord {
