@@ -155,7 +155,7 @@ pub enum Part {
 const LENGTH_BYTES: usize = 4;
 
 /// Bytes of [`ScratchPlan::lengths`], if there are lengths: one per [`Part`].
-pub const LENGTHS_BYTES: usize = 5 * LENGTH_BYTES;
+pub(crate) const LENGTHS_BYTES: usize = 5 * LENGTH_BYTES;
 
 /// Bytes in front of every record of a page whose records have lengths: the length of the key (two bytes) and of the
 /// value (four), little-endian.
@@ -191,7 +191,7 @@ pub struct ScratchPlan {
 impl ScratchPlan {
     /// The same ranges, for a scratch that begins `bytes` further on.
     #[must_use]
-    pub fn moved_back(&self, bytes: usize) -> Self {
+    pub(crate) fn moved_back(&self, bytes: usize) -> Self {
         let back = |range: &Range<usize>| range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes);
         Self {
             key_bytes: self.key_bytes,
@@ -333,7 +333,7 @@ impl Arguments<'_> {
 
     /// The value to write, to be changed.
     #[inline]
-    pub fn value_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn value_mut(&mut self) -> &mut [u8] {
         self.get_mut(&self.plan.value)
     }
 

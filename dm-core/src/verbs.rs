@@ -324,7 +324,7 @@ impl Request {
     /// The same request, whose elapsed time nobody will look at.
     #[inline]
     #[must_use]
-    pub const fn untimed(mut self) -> Self {
+    pub(crate) const fn untimed(mut self) -> Self {
         self.flags = self.flags.union(Flags::UNTIMED);
         self
     }

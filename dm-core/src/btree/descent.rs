@@ -111,7 +111,7 @@ impl Tree<'_> {
     }
 
     /// Root and level, by two READs: the root word, and the first line of the node, which is of one instant.
-    pub async fn read_root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
+    pub(crate) async fn read_root(&self, lane: &Lane<'_>) -> Result<Option<(Address, u8)>, OpError> {
         let line = self.scratch.line();
         let port = lane.port();
         let mut attempts = 0;
@@ -135,7 +135,7 @@ impl Tree<'_> {
 
     /// Finds the node of `level` that covers the key at scratch range `key`. With `cached`, copies of inner nodes are
     /// used. Uses node image 0. `None`: the tree has no root, or is not as high as `level`.
-    pub async fn descend(
+    pub(crate) async fn descend(
         &self,
         lane: &Lane<'_>,
         key: &Range<usize>,

@@ -42,7 +42,7 @@ pub struct InnerShape {
 
 impl InnerShape {
     /// Shape with room for `span` separators.
-    pub const fn with_span(key_bytes: usize, extension_bytes: usize, span: usize) -> Self {
+    pub(crate) const fn with_span(key_bytes: usize, extension_bytes: usize, span: usize) -> Self {
         let payload = node::header_bytes(key_bytes) + extension_bytes + 8 + span * (key_bytes + 8);
         Self { key_bytes, extension_bytes, span, bytes: stripes::stored_bytes(payload) }
     }
@@ -126,7 +126,7 @@ impl<'a> Inner<'a> {
 
     /// How separator `i` (1-based) compares with `key`.
     #[inline]
-    pub fn compare_separator(&self, i: usize, key: &[u8]) -> Ordering {
+    pub(crate) fn compare_separator(&self, i: usize, key: &[u8]) -> Ordering {
         stripes::compare(self.image, self.shape.separator_at(i), key)
     }
 
@@ -194,7 +194,7 @@ impl<'a> InnerMut<'a> {
     }
 
     /// Replaces the next pointer, if the shape has one.
-    pub fn set_next(&mut self, next: Address) {
+    pub(crate) fn set_next(&mut self, next: Address) {
         if self.shape.extension_bytes > 0 {
             let at = node::header_bytes(self.shape.key_bytes);
             stripes::write(self.image, at, &next.to_bits().to_le_bytes());

@@ -37,7 +37,7 @@ enum Parent {
 impl Tree<'_> {
     /// Links `right`, a node of `level` whose low fence is in the scratch range `separator`, into its parent. Uses node
     /// images 1 and 2, and the descent uses 0.
-    pub async fn link_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), Interrupt> {
+    pub(crate) async fn link_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<(), Interrupt> {
         let (mut level, mut right) = (level, right);
         let mut attempts = 0;
         let separator = self.scratch.separator.clone();

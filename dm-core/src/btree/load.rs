@@ -3,7 +3,7 @@
 use crate::remote::place::UnlinkedNode;
 
 /// Levels a bulk load can build. With default sizes that is 48^7 leaves.
-pub const LEVELS_AT_ONCE: usize = 8;
+pub(crate) const LEVELS_AT_ONCE: usize = 8;
 
 /// The node being filled on one level; its image is the node image of the same number.
 #[derive(Clone, Copy, Debug, Default)]

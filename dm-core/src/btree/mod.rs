@@ -96,7 +96,7 @@ use inner::InnerShape;
 pub const LEVELS_MAX: u8 = 32;
 
 /// Moves to the right on one level before an operation starts over with a fresh path.
-pub const MOVES_MAX: u32 = 64;
+pub(crate) const MOVES_MAX: u32 = 64;
 
 /// Marks of this room and of the rooms it builds on.
 pub const MARKS: &[Mark] = &[
@@ -194,7 +194,7 @@ pub struct TreeScratch {
 pub const NODE_BUFFERS_MIN: usize = 4;
 
 /// Bytes of [`TreeScratch::small`].
-pub const SMALL_BYTES: usize = 512;
+pub(crate) const SMALL_BYTES: usize = 512;
 
 impl TreeScratch {
     /// Lays out the scratch of a lane for nodes of up to `node_bytes` bytes: `page_records` records a scan returns at

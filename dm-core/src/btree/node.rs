@@ -21,15 +21,15 @@ use bitflags::bitflags;
 use core::cmp::Ordering;
 
 /// Payload offset of the generation.
-pub const GENERATION_AT: usize = 0;
+pub(crate) const GENERATION_AT: usize = 0;
 /// Payload offset of the level.
-pub const LEVEL_AT: usize = 1;
+pub(crate) const LEVEL_AT: usize = 1;
 /// Payload offset of the index number.
-pub const INDEX_AT: usize = 2;
+pub(crate) const INDEX_AT: usize = 2;
 /// Payload offset of the flags.
-pub const FLAGS_AT: usize = 3;
+pub(crate) const FLAGS_AT: usize = 3;
 /// Payload offset of the count of separators.
-pub const COUNT_AT: usize = 4;
+pub(crate) const COUNT_AT: usize = 4;
 /// Payload offset of the sibling pointer.
 pub const SIBLING_AT: usize = 6;
 /// Payload offset of the low fence.
@@ -42,13 +42,13 @@ pub const KEY_BYTES_MIN: usize = 8;
 
 /// Payload offset of the high fence.
 #[inline]
-pub const fn high_at(key_bytes: usize) -> usize {
+pub(crate) const fn high_at(key_bytes: usize) -> usize {
     LOW_AT + key_bytes
 }
 
 /// Payload bytes of the header.
 #[inline]
-pub const fn header_bytes(key_bytes: usize) -> usize {
+pub(crate) const fn header_bytes(key_bytes: usize) -> usize {
     LOW_AT + 2 * key_bytes
 }
 
@@ -210,7 +210,7 @@ pub fn read_high(image: &[u8], out: &mut [u8]) -> bool {
 }
 
 /// Changes the right edge: high fence and sibling.
-pub fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
+pub(crate) fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     let mut header = Header::read(image);
     header.flags.set(NodeFlags::UNBOUNDED, high.is_none());
     header.sibling = sibling;

@@ -5,7 +5,7 @@ use crate::layout::{LINE_BYTES, stripes};
 use crate::remote::owner_tag::{COUNT_BITS, FLAG_BITS, OwnerTag};
 
 /// Bytes of a node that have the whole owner tag, and the version, generation and flags with it: one word.
-pub const WORD_BYTES: usize = 8;
+pub(crate) const WORD_BYTES: usize = 8;
 
 impl OwnerTag {
     /// The owner tag in an image of a leaf; any bytes give some tag.

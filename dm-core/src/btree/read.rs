@@ -46,14 +46,14 @@ impl Target {
 
     /// The READ of a part of it, to its place in the image.
     #[inline]
-    pub const fn part_request(&self, label: Label, within: &Range<usize>) -> Request {
+    pub(crate) const fn part_request(&self, label: Label, within: &Range<usize>) -> Request {
         let Span { at, bytes } = self.image.part(within);
         Request::read(label, self.address.node(), self.address.offset() + within.start as u64, bytes, at)
     }
 
     /// The READ under the node's lock: versions need not vouch for it, so it may take any time.
     #[inline]
-    pub const fn request_locked(&self) -> Request {
+    pub(crate) const fn request_locked(&self) -> Request {
         self.request().untimed()
     }
 }
@@ -136,7 +136,7 @@ impl Tree<'_> {
     }
 
     /// As [`Tree::read`], but it never takes the lock.
-    pub async fn read_unlocked<R>(
+    pub(crate) async fn read_unlocked<R>(
         &self,
         lane: &Lane<'_>,
         target: Target,
@@ -187,7 +187,7 @@ impl Tree<'_> {
     /// No lane changes a node in use without its lock. But the place may have been retired, and the first image of the
     /// next node may be on its way there, without a lock. So a torn image is READ again until that WRITE must have
     /// landed. Only what stays torn is what a dead writer left ([`torn_reads`](crate::manual::torn_reads)).
-    pub async fn read_locked<R>(
+    pub(crate) async fn read_locked<R>(
         lane: &Lane<'_>,
         target: Target,
         already: bool,

@@ -21,12 +21,12 @@ use crate::verbs::NodeId;
 
 impl Tree<'_> {
     /// Whether the lane has what a leaf split may need before the next reserve.
-    pub fn ready_to_split(&self, lane: &Lane<'_>) -> bool {
+    pub(crate) fn ready_to_split(lane: &Lane<'_>) -> bool {
         lane.stocked(NodeClass::Leaf) > 0 && lane.stocked(NodeClass::Inner) == STOCK_NODES
     }
 
     /// Fills the lane's stock up to what a leaf split may need, as far as the free lists have it: no round trip.
-    pub fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
+    pub(crate) fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
         for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
             while lane.stocked(class) < count {
                 let Some(fresh) = self.take_node(lane, class, near) else { break };
@@ -39,7 +39,7 @@ impl Tree<'_> {
 
     /// As [`Tree::prepare_to_split`], with chunks granted where the free lists are empty. `false`: the pool has no
     /// more.
-    pub async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
+    pub(crate) async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
         Ok(self.reserve(lane, NodeClass::Leaf, 1, near).await?
             && self.reserve(lane, NodeClass::Inner, STOCK_NODES, near).await?)
     }

@@ -55,11 +55,11 @@ pub use shape::{LeafShape, Runs};
 /// Fewest entries a leaf may have.
 pub const SPAN_MIN: usize = 8;
 /// Fewest and most entries of a neighborhood: bitmaps have two bytes.
-pub const NEIGHBORHOOD_MIN: usize = 2;
+pub(crate) const NEIGHBORHOOD_MIN: usize = 2;
 /// See [`NEIGHBORHOOD_MIN`].
-pub const NEIGHBORHOOD_MAX: usize = 16;
+pub(crate) const NEIGHBORHOOD_MAX: usize = 16;
 /// Payload bytes of a replica.
-pub const REPLICA_BYTES: usize = 10;
+pub(crate) const REPLICA_BYTES: usize = 10;
 /// Bit of a replica's second byte: the replica was written.
 const WRITTEN: u8 = 1 << 6;
 /// Bit of a replica's second byte: the node is out of the tree.
@@ -258,7 +258,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// Whether each of the `count` entries from `first` on is of one WRITE.
-    pub fn entries_whole(&self, first: usize, count: usize) -> bool {
+    pub(crate) fn entries_whole(&self, first: usize, count: usize) -> bool {
         self.walk(first, count.min(self.shape.span)).all(|(_, here)| self.is_whole_at(here))
     }
 
@@ -302,7 +302,7 @@ impl<'a> Leaf<'a> {
 
     /// How far the key in `slot` lies from its home.
     #[inline]
-    pub fn displacement(&self, slot: usize) -> usize {
+    pub(crate) fn displacement(&self, slot: usize) -> usize {
         self.shape.distance(self.home_of(slot), slot)
     }
 
@@ -315,21 +315,21 @@ impl<'a> Leaf<'a> {
 
     /// Whether the value of `slot` is `value`.
     #[inline]
-    pub fn value_is(&self, slot: usize, value: &[u8]) -> bool {
+    pub(crate) fn value_is(&self, slot: usize, value: &[u8]) -> bool {
         let at = self.shape.entry_at(slot) + self.shape.key_at() + self.shape.key_bytes;
         stripes::compare(self.image, at, value).is_eq()
     }
 
     /// Copies the record of `slot`, key and value, out.
     #[inline]
-    pub fn read_record(&self, slot: usize, out: &mut [u8]) {
+    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
         stripes::read(self.image, self.shape.entry_at(slot) + self.shape.key_at(), out);
     }
 
     /// The slot of the neighborhood of `home` in which `key` is in this state. Checks no versions: for images of a
     /// locked leaf.
     #[inline]
-    pub fn find_locked(&self, home: usize, key: &[u8], wanted: State) -> Option<usize> {
+    pub(crate) fn find_locked(&self, home: usize, key: &[u8], wanted: State) -> Option<usize> {
         let mut near = self.walk(home, self.shape.neighborhood);
         // Keys of eight bytes are the common case: one word each.
         let found = match <[u8; 8]>::try_from(key) {

@@ -105,7 +105,7 @@ pub enum ParameterError {
 
 impl Parameters {
     /// The paper's spans of leaves and inner nodes (section 5.1).
-    pub const SPAN: usize = 64;
+    pub(crate) const SPAN: usize = 64;
     /// The paper's neighborhoods.
     pub const NEIGHBORHOOD: usize = 8;
 

@@ -26,7 +26,7 @@ pub use crate::remote::lock_word::HELD;
 const BUCKETS_MAX: usize = 63;
 
 /// Every bucket full.
-pub const ALL_FULL: u64 = HELD - 1;
+pub(crate) const ALL_FULL: u64 = HELD - 1;
 
 /// How entries map to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Buckets {
 
     /// How many entries from `home` on reach to the end of the first bucket with room, by `vacancy`. A bucket counts
     /// only if all of it lies at or after `home`. The span if there is none.
-    pub fn hop_range(&self, vacancy: u64, home: usize) -> usize {
+    pub(crate) fn hop_range(&self, vacancy: u64, home: usize) -> usize {
         let start = self.of(home);
         for step in 0..=self.count {
             let bucket = (start + step) % self.count.max(1);

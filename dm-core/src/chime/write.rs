@@ -249,7 +249,7 @@ impl Chime<'_> {
                 release_with!(self, lane, held);
                 return Ok(Attempt::of(decision, cursor));
             }
-            if matches!(seen, Ok(Seen::NoRoom(_))) && self.tree.ready_to_split(lane) {
+            if matches!(seen, Ok(Seen::NoRoom(_))) && Tree::ready_to_split(lane) {
                 return Ok(Attempt::Full(held));
             }
             // Nothing to write: unlock.

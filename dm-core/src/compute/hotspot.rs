@@ -58,7 +58,7 @@ struct Entry {
 pub struct Bucket([Entry; WAYS]);
 
 /// Bytes of a bucket.
-pub const BUCKET_BYTES: usize = size_of::<Bucket>();
+pub(crate) const BUCKET_BYTES: usize = size_of::<Bucket>();
 const_assert_eq!(BUCKET_BYTES, WAYS * 16);
 
 /// The hotspot buffer of an index on one compute node, shared by its lanes. See the [module](self).
@@ -89,7 +89,7 @@ impl<'s> Hotspot<'s> {
 
     /// Whether the buffer has any buckets.
     #[inline]
-    pub const fn is_on(&self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         !self.buckets.is_empty()
     }
 

@@ -28,7 +28,7 @@ impl<'s> WordTable<'s> {
 
     /// The word that was last stored for `tag`, if place `at` still has it; otherwise 0.
     #[inline]
-    pub fn recall(&self, at: usize, tag: u32) -> u64 {
+    pub(crate) fn recall(&self, at: usize, tag: u32) -> u64 {
         let Some(RememberedWord([known, low, high])) = self.places.get(at) else { return 0 };
         if known.load(Relaxed) != tag {
             return 0;
@@ -38,7 +38,7 @@ impl<'s> WordTable<'s> {
 
     /// Stores the word of `tag` in place `at`, over what was there.
     #[inline]
-    pub fn remember(&self, at: usize, tag: u32, word: u64) {
+    pub(crate) fn remember(&self, at: usize, tag: u32, word: u64) {
         let Some(RememberedWord([known, low, high])) = self.places.get(at) else { return };
         known.store(tag, Relaxed);
         low.store(word as u32, Relaxed);

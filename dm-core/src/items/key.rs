@@ -51,12 +51,12 @@ impl KeyShape {
 
     /// Bytes of a slice.
     #[inline]
-    pub const fn slice_bytes(self) -> usize {
+    pub(crate) const fn slice_bytes(self) -> usize {
         self.entry_bytes - LAYER_BYTES - 1
     }
 
     /// The largest number of layers of a key of up to `key_bytes_max` bytes.
-    pub const fn depth_max(self, key_bytes_max: usize) -> usize {
+    pub(crate) const fn depth_max(self, key_bytes_max: usize) -> usize {
         key_bytes_max / self.slice_bytes() + 1
     }
 

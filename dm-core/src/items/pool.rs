@@ -159,7 +159,7 @@ impl<'s> BlockPool<'s> {
     }
 
     /// Takes a part of a larger place. For the case that no chunk can be had.
-    pub fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
+    pub(crate) fn take_larger(&self, class: usize, near: NodeId) -> Option<UnlinkedBlock> {
         self.give_up_closed();
         let mut lost = 0;
         let found = self.on_any(near, |slab| {

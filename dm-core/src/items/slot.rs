@@ -24,7 +24,7 @@ pub const SLOT_BYTES_MIN: usize = 16;
 const HEAD_BYTES: usize = 2;
 
 /// Generations (`life`) of one place count modulo 2^31.
-pub const LIFE_MASK: u32 = (1 << 31) - 1;
+pub(crate) const LIFE_MASK: u32 = (1 << 31) - 1;
 
 /// Bits of a block's length.
 const LENGTH_BITS: u32 = 17;

@@ -71,7 +71,7 @@ impl LockRecord {
 }
 
 /// Most locks for which one operation can have records at a time: a merge holds two leaves and their parent.
-pub const LOCK_RECORDS_MAX: usize = 4;
+pub(crate) const LOCK_RECORDS_MAX: usize = 4;
 
 /// First and longest pause of a lane that waits until a queue pair is closed, in ns.
 const CLOSING_NS: (u64, u64) = (10_000, 10_000_000);
@@ -81,7 +81,7 @@ const CLOSING_MAX: u32 = 1 << 12;
 
 /// Most nodes that one operation can be about to link: a split that goes up to a new root has linked one node before
 /// it takes the next.
-pub const PENDING_MAX: usize = 3;
+pub(crate) const PENDING_MAX: usize = 3;
 
 bitflags! {
     /// What an operation leaves to settle besides lock records. The room that left it knows the details.
@@ -101,7 +101,7 @@ bitflags! {
 pub(crate) const NO_DEADLINE_NS: u64 = u64::MAX;
 
 /// How often an operation starts over before it reports that it makes no progress.
-pub const RESTARTS_MAX: u32 = 256;
+pub(crate) const RESTARTS_MAX: u32 = 256;
 
 /// The lock records of a lane.
 pub type LockRecords = Vec<LockRecord, LOCK_RECORDS_MAX>;
@@ -367,10 +367,9 @@ impl<'m> Lane<'m> {
     /// land.
     pub(crate) fn end_change(&self, change: Result<(), Interrupt>) {
         match change {
-            Ok(()) => {}
             Err(Interrupt::Unresponsive(lock_record)) => self.unfinished.set(Some(lock_record)),
             Err(_) if self.port.unclosed().is_some() => self.set_unsettled(Unsettled::CHANGE, true),
-            Err(_) => {}
+            Ok(()) | Err(_) => {}
         }
     }
 

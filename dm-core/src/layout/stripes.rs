@@ -35,11 +35,11 @@ use crate::mutants::{Mutant, planted};
 pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;
 
 /// Versions count modulo 16.
-pub const VERSION_MASK: u8 = 0x0f;
+pub(crate) const VERSION_MASK: u8 = 0x0f;
 
 /// Stored bytes of a node with `payload` bytes: a whole number of lines.
 #[inline]
-pub const fn stored_bytes(payload: usize) -> usize {
+pub(crate) const fn stored_bytes(payload: usize) -> usize {
     payload.div_ceil(LINE_PAYLOAD_BYTES) * LINE_BYTES
 }
 
@@ -148,7 +148,7 @@ impl Cursor {
     /// `bytes` further on.
     #[inline]
     #[must_use]
-    pub const fn forward(self, bytes: usize) -> Self {
+    pub(crate) const fn forward(self, bytes: usize) -> Self {
         let Self { mut stored, mut room } = self;
         let mut bytes = bytes;
         while bytes >= room {
@@ -161,7 +161,7 @@ impl Cursor {
 
     /// As [`crossings`], for `bytes` from here on.
     #[inline]
-    pub fn crossings(self, bytes: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn crossings(self, bytes: usize) -> impl Iterator<Item = usize> {
         // Usually there are none.
         let lines = if bytes <= self.room { 0 } else { (bytes - self.room).div_ceil(LINE_PAYLOAD_BYTES) };
         (0..lines).map(move |line| self.stored + self.room + line * LINE_BYTES)
@@ -254,7 +254,7 @@ pub fn set_node_version(image: &mut [u8], version: u8) {
 
 /// Stored offsets of the version bytes of the lines into which payload `at..at + bytes` reaches from the line before.
 #[inline]
-pub fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> {
     let first = at / LINE_PAYLOAD_BYTES + 1;
     let last = (at + bytes.max(1) - 1) / LINE_PAYLOAD_BYTES;
     (first..=last).map(|line| line * LINE_BYTES)
@@ -262,7 +262,7 @@ pub fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> {
 
 /// Whether every crossed line repeats entry version `version`.
 #[inline]
-pub fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8) -> bool {
+pub(crate) fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8) -> bool {
     crossings(at, bytes).all(|line| image.get(line).is_some_and(|byte| byte >> 4 == version & VERSION_MASK))
 }
 
@@ -278,7 +278,7 @@ pub fn set_entry_version(image: &mut [u8], at: usize, bytes: usize, version: u8)
 
 /// The stored byte range of payload `at..at + bytes`: the range that a WRITE of one entry covers.
 #[inline]
-pub const fn stored_range(at: usize, bytes: usize) -> core::ops::Range<usize> {
+pub(crate) const fn stored_range(at: usize, bytes: usize) -> core::ops::Range<usize> {
     let last = if bytes == 0 { at } else { at + bytes - 1 };
     stored_offset(at)..stored_offset(last) + 1
 }

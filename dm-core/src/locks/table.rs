@@ -283,7 +283,7 @@ impl<'s> LockTable<'s> {
     }
 
     /// Asks for `lock` without waiting. `true`: the lane is the holder.
-    pub fn try_enter(&self, lock: LockId, lane: LaneId) -> bool {
+    pub(crate) fn try_enter(&self, lock: LockId, lane: LaneId) -> bool {
         self.entry(lock).is_none_or(|entry| entry.take(lane))
     }
 

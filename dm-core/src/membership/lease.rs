@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use thiserror::Error;
 
 /// Heartbeats a lease must have room for: one may be lost and one late.
-pub const HEARTBEATS_MIN: u64 = 3;
+pub(crate) const HEARTBEATS_MIN: u64 = 3;
 
 /// Looks at the pool's epoch for each heartbeat, at least.
 const GLANCES_PER_HEARTBEAT: u64 = 8;
@@ -132,7 +132,7 @@ impl Lease {
     }
 
     /// The time that was set last.
-    pub fn now_us(&self) -> u32 {
+    pub(crate) fn now_us(&self) -> u32 {
         self.now_us.load(Ordering::Relaxed)
     }
 

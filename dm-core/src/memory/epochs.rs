@@ -49,7 +49,7 @@ pub const MARKS: &[Mark] = &[Mark::LIMBO_ENTERED, Mark::LIMBO_LEFT];
 
 /// The last epoch: a hundred years of eight a second. A larger word of the pool is not believed, and then places wait
 /// for ever.
-pub const EPOCH_MAX: u32 = u32::MAX - 1;
+pub(crate) const EPOCH_MAX: u32 = u32::MAX - 1;
 
 /// Turns whose epoch not all rows have reached: more than one epoch needs.
 const TURNS_OPEN_MAX: usize = 8;

@@ -83,7 +83,7 @@ impl<'s, S: Copy, const LISTS: usize> FreeList<'s, S, LISTS> {
 
     /// Forgets places for which `gone` is true: those in closed chunks. The other places of each list are in reverse
     /// order then.
-    pub fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
+    pub(crate) fn give_up(&mut self, gone: impl Fn(u64) -> bool) {
         for first in &mut self.first {
             let mut next = core::mem::take(first);
             while let Some(at) = next.checked_sub(1)

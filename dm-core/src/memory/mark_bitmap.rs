@@ -71,7 +71,7 @@ impl<'s> MarkBitmap<'s> {
     }
 
     /// Begins to survey a chunk in which nothing smaller than `least_bytes` will be carved. `false`: there is no room.
-    pub fn survey(
+    pub(crate) fn survey(
         &mut self,
         name: ChunkName,
         (node, offset, bytes): (NodeId, u64, u64),
@@ -149,7 +149,7 @@ impl<'s> MarkBitmap<'s> {
     }
 
     /// Forgets open chunks that are in the set `closed`.
-    pub fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
+    pub(crate) fn give_up(&mut self, closed: impl Fn(ChunkName) -> bool) {
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.state == ChunkState::Open && closed(chunk.name)) {
             *chunk = CollectedChunk::default();
         }

@@ -29,7 +29,7 @@ impl BumpArena {
     }
 
     /// Returns the bytes from `offset` to `end` to the arena if they are those that were carved last.
-    pub const fn take_back(&mut self, offset: u64, end: u64) -> bool {
+    pub(crate) const fn take_back(&mut self, offset: u64, end: u64) -> bool {
         let meets = end == self.next;
         if meets {
             self.next = offset;
@@ -43,7 +43,7 @@ impl BumpArena {
     }
 
     /// Forgets what is left if `gone` is true: it lies in a closed chunk.
-    pub fn give_up(&mut self, gone: impl FnOnce(u64) -> bool) {
+    pub(crate) fn give_up(&mut self, gone: impl FnOnce(u64) -> bool) {
         if self.next < self.end && gone(self.next) {
             *self = Self::default();
         }

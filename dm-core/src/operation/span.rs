@@ -59,7 +59,7 @@ impl Span {
 
     /// Its bytes, to be changed.
     #[inline]
-    pub fn of_mut(self, scratch: &mut [u8]) -> &mut [u8] {
+    pub(crate) fn of_mut(self, scratch: &mut [u8]) -> &mut [u8] {
         scratch.get_mut(self.at..self.end()).unwrap_or_default()
     }
 
@@ -85,7 +85,7 @@ impl Span {
     }
 
     /// Copies its bytes to the scratch from offset `to` on.
-    pub fn copy_to(self, scratch: &mut [u8], to: usize) {
+    pub(crate) fn copy_to(self, scratch: &mut [u8], to: usize) {
         if self.end() <= scratch.len() && to + self.bytes <= scratch.len() {
             scratch.copy_within(self.at..self.end(), to);
         }
@@ -99,7 +99,7 @@ impl Span {
 
     /// The WRITE of it to `address`.
     #[inline]
-    pub const fn write_to(self, label: Label, address: Address) -> Request {
+    pub(crate) const fn write_to(self, label: Label, address: Address) -> Request {
         Request::write(label, address.node(), address.offset(), self.bytes, self.at)
     }
 }

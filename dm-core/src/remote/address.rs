@@ -16,7 +16,7 @@ use crate::verbs::NodeId;
 use core::fmt;
 
 /// Generations count modulo 64.
-pub const GENERATION_MASK: u8 = 0x3f;
+pub(crate) const GENERATION_MASK: u8 = 0x3f;
 
 /// A pointer to a node: memory node, byte offset, generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -77,7 +77,7 @@ impl Address {
     /// The same place, with the next generation.
     #[inline]
     #[must_use]
-    pub const fn next_generation(self) -> Self {
+    pub(crate) const fn next_generation(self) -> Self {
         Self(self.place() | (self.generation().wrapping_add(1) & GENERATION_MASK) as u64)
     }
 

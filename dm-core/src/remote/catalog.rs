@@ -26,7 +26,7 @@ pub const NAME_BYTES_MAX: usize = 47;
 pub const PARAMETER_BYTES: usize = 64;
 
 /// Features of an index that this code knows: [`crate::items`].
-pub const FEATURES_KNOWN: Features = Features { incompatible: FEATURE_ITEMS, ..Features::KNOWN };
+pub(crate) const FEATURES_KNOWN: Features = Features { incompatible: FEATURE_ITEMS, ..Features::KNOWN };
 
 /// Offset of the root word in an entry.
 pub(crate) const ROOT_OFFSET: u64 = 192;

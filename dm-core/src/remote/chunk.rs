@@ -136,7 +136,7 @@ impl Grant {
     }
 
     /// Whether `member` owns the chunk.
-    pub const fn is_of(&self, member: Member) -> bool {
+    pub(crate) const fn is_of(&self, member: Member) -> bool {
         self.row.0 == member.row.0 && self.incarnation as u32 == member.incarnation
     }
 

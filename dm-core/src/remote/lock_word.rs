@@ -101,7 +101,7 @@ impl LockId {
     /// Set in the index of a lock whose word is in the node that it protects. The other bits are then its place in
     /// the index's own local table, and [`LockRecord::protects`](crate::lane::LockRecord::protects) says where the
     /// word is.
-    pub const IN_NODE: u32 = 1 << 31;
+    pub(crate) const IN_NODE: u32 = 1 << 31;
 
     /// Whether the word is in the node that it protects.
     #[inline]

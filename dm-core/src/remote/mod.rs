@@ -122,15 +122,6 @@ impl NodeGeometry {
         self.rows + row.0 as u64 * row::Row::BYTES as u64
     }
 
-    /// Byte offset of the redo area of compute-node row `row`, if the pool has one.
-    #[inline]
-    pub const fn redo_offset(&self, row: RowId) -> Option<u64> {
-        if self.redo_row_bytes == 0 || row.0 as u32 >= self.row_count {
-            return None;
-        }
-        Some(self.redo + row.0 as u64 * self.redo_row_bytes as u64)
-    }
-
     /// Byte offset of catalog entry `entry`.
     #[inline]
     pub const fn catalog_entry(&self, entry: catalog::IndexNumber) -> u64 {

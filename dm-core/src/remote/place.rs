@@ -68,7 +68,7 @@ impl NodeClass {
     pub const ALL: [Self; Self::COUNT] = [Self::Leaf, Self::Inner];
 
     /// What chunks for its nodes are for.
-    pub const fn chunk_kind(self) -> ChunkKind {
+    pub(crate) const fn chunk_kind(self) -> ChunkKind {
         match self {
             Self::Leaf => ChunkKind::Leaf,
             Self::Inner => ChunkKind::Inner,
@@ -76,7 +76,7 @@ impl NodeClass {
     }
 
     /// The class of nodes in chunks of that kind.
-    pub const fn of_chunk(kind: ChunkKind) -> Option<Self> {
+    pub(crate) const fn of_chunk(kind: ChunkKind) -> Option<Self> {
         match kind {
             ChunkKind::Leaf => Some(Self::Leaf),
             ChunkKind::Inner => Some(Self::Inner),
@@ -97,7 +97,7 @@ pub struct UnlinkedNode {
 impl UnlinkedNode {
     /// The node after an image of it was written and abandoned: the next image continues the versions.
     #[must_use]
-    pub const fn after_write(self) -> Self {
+    pub(crate) const fn after_write(self) -> Self {
         Self { address: self.address.next_generation(), version: (self.version + 1) & VERSION_MASK }
     }
 }

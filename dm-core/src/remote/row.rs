@@ -270,6 +270,6 @@ pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
 }
 
 /// Byte offset of the line that says which chunks are closed.
-pub const fn closed_offset(geometry: &NodeGeometry) -> u64 {
+pub(crate) const fn closed_offset(geometry: &NodeGeometry) -> u64 {
     geometry.row_offset(RowId(0)) + Row::BYTES as u64 - (LINE_WORDS * 8) as u64
 }

@@ -50,7 +50,7 @@ pub struct LeafShape {
 
 impl LeafShape {
     /// Shape with `span` entries.
-    pub const fn with_span(key_bytes: usize, value_bytes: usize, span: usize) -> Self {
+    pub(crate) const fn with_span(key_bytes: usize, value_bytes: usize, span: usize) -> Self {
         let payload = node::header_bytes(key_bytes) + span * (1 + key_bytes + value_bytes);
         Self { key_bytes, value_bytes, span, bytes: stripes::stored_bytes(payload) }
     }
@@ -66,7 +66,7 @@ impl LeafShape {
 
     /// Payload bytes of an entry.
     #[inline]
-    pub const fn entry_bytes(&self) -> usize {
+    pub(crate) const fn entry_bytes(&self) -> usize {
         1 + self.key_bytes + self.value_bytes
     }
 
@@ -128,7 +128,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// Checks the entries that cross lines; those that do not cannot be torn.
-    pub fn all_whole(&self) -> Result<(), DecodeError> {
+    pub(crate) fn all_whole(&self) -> Result<(), DecodeError> {
         let entry_bytes = self.shape.entry_bytes();
         let first = self.shape.entry_at(0);
         let end = self.shape.entry_at(self.shape.span);
@@ -178,7 +178,7 @@ impl<'a> Leaf<'a> {
 
     /// The first slot without a record.
     #[inline]
-    pub fn free_slot(&self) -> Option<usize> {
+    pub(crate) fn free_slot(&self) -> Option<usize> {
         self.entries().find(|(_, entry)| entry.byte(self.image) & OCCUPIED == 0).map(|(slot, _)| slot)
     }
 
@@ -201,13 +201,13 @@ impl<'a> Leaf<'a> {
 
     /// Whether the value of `slot` is `value`.
     #[inline]
-    pub fn value_is(&self, slot: usize, value: &[u8]) -> bool {
+    pub(crate) fn value_is(&self, slot: usize, value: &[u8]) -> bool {
         stripes::compare(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value).is_eq()
     }
 
     /// Copies the record of `slot`, key and value, out.
     #[inline]
-    pub fn read_record(&self, slot: usize, out: &mut [u8]) {
+    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
         stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
     }
 
@@ -343,7 +343,7 @@ impl<'a> LeafMut<'a> {
     }
 
     /// Copies the record in `slot` of `from` into `to`.
-    pub fn copy_from(&mut self, from: &Leaf<'_>, slot: usize, to: usize) {
+    pub(crate) fn copy_from(&mut self, from: &Leaf<'_>, slot: usize, to: usize) {
         // Key and value are adjacent. They are moved in pieces, since values may be long.
         let mut piece = [0; 64];
         let bytes = self.shape.key_bytes + self.shape.value_bytes;

@@ -8,7 +8,6 @@
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut};
-use crate::btree::MOVES_MAX;
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
@@ -16,6 +15,7 @@ use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck};
 use crate::btree::read::{Target, read_locked};
 use crate::btree::router::Router;
+use crate::btree::{MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -137,7 +137,7 @@ impl Sherman<'_> {
                 release_with!(&self.tree, lane, held);
                 return Ok(Attempt::Done { outcome, emptied: change.emptied.then_some(leaf.address) });
             }
-            if matches!(decision, Ok(Some(Decision::NoRoom))) && self.tree.ready_to_split(lane) {
+            if matches!(decision, Ok(Some(Decision::NoRoom))) && Tree::ready_to_split(lane) {
                 return Ok(Attempt::Full(held));
             }
             // Nothing to write: unlock.

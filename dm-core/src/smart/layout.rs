@@ -58,7 +58,7 @@ pub struct LeafShape {
 }
 
 /// Where the value is.
-pub const VALUE_AT: usize = 8;
+pub(crate) const VALUE_AT: usize = 8;
 
 impl LeafShape {
     /// Leaves for such keys and values.
@@ -84,7 +84,7 @@ impl LeafShape {
     /// What the first WRITE of a leaf covers: everything but the lock, which is 0 where memory was never used, and
     /// since then changed by CAS only.
     #[inline]
-    pub const fn fresh_bytes(&self) -> usize {
+    pub(crate) const fn fresh_bytes(&self) -> usize {
         self.lock_at
     }
 

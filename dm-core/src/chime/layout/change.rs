@@ -21,7 +21,7 @@ impl Touched {
     }
 
     /// Adds an entry whose bitmap was changed.
-    pub fn add_bitmap(&mut self, slot: usize) {
+    pub(crate) fn add_bitmap(&mut self, slot: usize) {
         if !planted(Mutant::BITMAP_KEEPS_VERSION) {
             self.add(slot);
         }
@@ -117,7 +117,7 @@ impl<'a> LeafMut<'a> {
     }
 
     /// Copies the live record in `slot` of another image to the same slot of this one, and sets its home's bit.
-    pub fn copy_slot(&mut self, from: &Leaf<'_>, slot: usize) {
+    pub(crate) fn copy_slot(&mut self, from: &Leaf<'_>, slot: usize) {
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
         let mut piece = [0; 64];
@@ -134,7 +134,7 @@ impl<'a> LeafMut<'a> {
     }
 
     /// Empties `slot` and clears its key's bit. Only in images that are written as a whole.
-    pub fn vacate(&mut self, slot: usize) {
+    pub(crate) fn vacate(&mut self, slot: usize) {
         let home = self.view().home_of(slot);
         self.set_bit(home, self.shape.distance(home, slot), false);
         self.set_state(slot, State::Empty);

@@ -47,7 +47,7 @@ impl LeafShape {
 
     /// Payload bytes of an entry.
     #[inline]
-    pub const fn entry_bytes(&self) -> usize {
+    pub(crate) const fn entry_bytes(&self) -> usize {
         self.key_at() + self.key_bytes + self.value_bytes
     }
 
@@ -82,7 +82,7 @@ impl LeafShape {
 
     /// The home of keys with this hash.
     #[inline]
-    pub fn home_of_hash(&self, hash: u64) -> usize {
+    pub(crate) fn home_of_hash(&self, hash: u64) -> usize {
         if self.span.is_power_of_two() {
             return hash as usize & (self.span - 1);
         }
@@ -111,7 +111,7 @@ impl LeafShape {
 
     /// What a READ of a run covers, relative to the node: a group's replica is READ with its first entry.
     #[inline]
-    pub const fn read_range(&self, run: &Range<usize>) -> Range<usize> {
+    pub(crate) const fn read_range(&self, run: &Range<usize>) -> Range<usize> {
         if run.start >= run.end {
             return 0..0;
         }
@@ -123,7 +123,7 @@ impl LeafShape {
 
     /// What a WRITE of a run covers, relative to the node.
     #[inline]
-    pub const fn write_range(&self, run: &Range<usize>) -> Range<usize> {
+    pub(crate) const fn write_range(&self, run: &Range<usize>) -> Range<usize> {
         if run.start >= run.end {
             return 0..0;
         }
@@ -133,7 +133,7 @@ impl LeafShape {
 
     /// The group whose replica lies within any run of at least `neighborhood` entries from `first` on.
     #[inline]
-    pub const fn replica_near(&self, first: usize) -> usize {
+    pub(crate) const fn replica_near(&self, first: usize) -> usize {
         let group = first.div_ceil(self.neighborhood);
         if group >= self.groups() { 0 } else { group }
     }

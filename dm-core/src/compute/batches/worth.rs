@@ -78,7 +78,7 @@ impl Batches<'_> {
     /// Whether the operation should work alone, without [`Batches::begin`]: it cannot be shared, or batches were not
     /// worth their cost lately. When it has ended, the lane calls [`Batches::worked_alone`].
     #[inline]
-    pub fn stays_away(&self, kind: OperationKind) -> bool {
+    pub(crate) fn stays_away(&self, kind: OperationKind) -> bool {
         !Self::fits(kind, kind) || self.rests(kind)
     }
 
@@ -92,7 +92,7 @@ impl Batches<'_> {
     /// Counts an operation that stayed away, now that it has ended. The lane whose count reaches the length of the
     /// rest ends the rest.
     #[inline]
-    pub fn worked_alone(&self, lane: &Lane<'_>, kind: OperationKind) {
+    pub(crate) fn worked_alone(&self, lane: &Lane<'_>, kind: OperationKind) {
         let side = Self::side(kind);
         let Some(rests) = self.rests.get(side) else { return };
         let number = rests.load(Ordering::Relaxed);

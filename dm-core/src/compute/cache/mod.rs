@@ -89,7 +89,7 @@ pub const KEY_BYTES_MAX: usize = 64;
 pub const CHILDREN_MAX: usize = 4096;
 
 /// Highest level that can be copied. Even a tree of fan-out 2 has fewer levels.
-pub const LEVEL_MAX: u8 = 31;
+pub(crate) const LEVEL_MAX: u8 = 31;
 
 /// Frames at which one insertion looks for a victim. This is enough to find a cold one if a few per cent are cold,
 /// and few enough that the writers' lock is held for microseconds if none is.
@@ -324,7 +324,7 @@ impl<'s> IndexCache<'s> {
 
     /// Drops the copy of that place, unless the copy has a later generation (within half the circle of generations):
     /// then a lane has READ the node again since.
-    pub fn invalidate(&self, address: Address) {
+    pub(crate) fn invalidate(&self, address: Address) {
         let mut writer = self.writer.lock();
         let Some(at) = self.find_place(address) else { return };
         let Some(frame) = self.frame(at) else { return };
