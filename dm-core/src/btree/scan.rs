@@ -202,7 +202,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let count = self.sorted(image, low, high, &mut slots);
         let mut slots = &slots[..count];
         let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
-        let mut full = false;
+        let (mut full, mut before) = (false, None);
         while let Some((&slot, rest)) = slots.split_first() {
             if progress.records == progress.wanted {
                 full = true;
@@ -219,9 +219,12 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 continue;
             }
             // Entries are whole one by one. A READ may meet a key's entry before a delete, and another entry of that
-            // key after the next insert. Both were current in this call; one of them is enough.
+            // key after the next insert. Both were current in this call; one of them is enough. The first eight bytes
+            // nearly always tell that two keys differ: a call of memcmp for each record took 11 instructions more.
+            let word = record.first_chunk::<8>().copied();
             let key = |number: usize| page.get(number * record_bytes..)?.get(..self.plan().key_bytes);
-            let is_twin = progress.records > 0 && key(progress.records - 1) == key(progress.records);
+            let is_twin = word == before && progress.records > 0 && key(progress.records - 1) == key(progress.records);
+            before = word;
             if !is_twin {
                 progress.records += 1;
             }
