@@ -66,10 +66,10 @@ fn execute(port: &Port<'_>, region: &mut [u8; REGION_BYTES]) {
     for (position, request) in port.requests().iter().enumerate() {
         print!("{separator}{} {} {}", request.verb.name(), request.label.name(), request.bytes);
         separator = ", ";
-        port.complete(position, carry_out(request, scratch, region));
+        assert_eq!(port.complete(position, carry_out(request, scratch, region)), None);
     }
     println!();
-    port.finish(scratch, 0);
+    assert_eq!(port.finish(scratch, 0), None);
 }
 
 fn carry_out(request: &Request, scratch: &mut [u8], region: &mut [u8; REGION_BYTES]) -> Completion {

@@ -1,4 +1,4 @@
-//! Errors of verbs and of decoders. Each has what a person needs to act on it.
+//! Errors of verbs, of decoders and of drivers. Each has what a person needs to act on it.
 
 use crate::verbs::{Label, NodeId, Status, Verb};
 use thiserror::Error;
@@ -43,4 +43,37 @@ pub enum DecodeError {
     /// An image that no writer of this engine produces.
     #[error("corrupt: {0}")]
     Corrupt(&'static str),
+}
+
+/// A driver's call of a [`Port`](crate::port::Port) that does not follow the order of the port's documentation. Except
+/// for [`Misuse::Dropped`], such a call has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// A completion, or the end of a submit, when the driver has no submit of this lane: before `begin` or after
+    /// `finish`.
+    #[error("no submit of the lane is in flight")]
+    NotInFlight,
+    /// A completion at a position that the submit does not have.
+    #[error("the submit has no request at position {position}")]
+    NotPosted {
+        /// The position.
+        position: usize,
+    },
+    /// A second completion of the same request. The first one counts.
+    #[error("the request at position {position} was completed before")]
+    CompletedTwice {
+        /// The position.
+        position: usize,
+    },
+    /// The submit ended, and a signaled request was not completed. The submit has ended all the same. All such requests
+    /// count as [`Status::Flushed`]: they may have taken effect, or may still.
+    #[error("the request at position {position} was dropped, and counts as flushed")]
+    Dropped {
+        /// The position of the first one.
+        position: usize,
+    },
+    /// The lane was reset while the driver had a submit of it.
+    #[error("a submit of the lane is in flight")]
+    InFlight,
 }

@@ -2,6 +2,9 @@
 //!
 //! [`Machine::poll`] runs the operation to its next round trip, and returns what it needs: requests to execute, or the
 //! result. Nothing else is needed to run an index: no executor, no allocator, no threads.
+//!
+//! A driver that misuses the machine or its port gets a [`Misuse`](crate::error::Misuse) and does no harm: a call out of
+//! order has no effect, and a request that was dropped counts as flushed.
 
 use crate::port::{Port, State};
 use core::future::Future;
@@ -35,13 +38,14 @@ pub fn poll_once<F: Future + ?Sized>(port: &Port<'_>, future: Pin<&mut F>) -> St
 pub struct Machine<'p, 'm, F> {
     port: &'p Port<'m>,
     future: Pin<&'p mut F>,
+    is_done: bool,
 }
 
 impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
     /// Begins an operation. The future must be that of an operation on the lane of `port`.
     pub fn new(port: &'p Port<'m>, future: Pin<&'p mut F>) -> Self {
         port.start();
-        Self { port, future }
+        Self { port, future, is_done: false }
     }
 
     /// The port, which has the requests to execute.
@@ -49,8 +53,16 @@ impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
         self.port
     }
 
-    /// Runs to the next round trip. Do not poll again after `Done`.
+    /// Runs to the next round trip. After `Done`, whose result it gives once, it is `Waiting` for ever.
     pub fn poll(&mut self) -> Step<F::Output> {
-        poll_once(self.port, self.future.as_mut())
+        if self.is_done {
+            return Step::Waiting;
+        }
+        let step = poll_once(self.port, self.future.as_mut());
+        self.is_done = matches!(step, Step::Done(_));
+        step
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,13 @@
 //! A future that is dropped between submit and completion leaves the port *in doubt* ([`Port::in_doubt`]). The requests
 //! go on, and the lane's records ([`crate::lane::LockRecords`]) say what has to be settled before the lane is used
 //! again.
+//!
+//! A driver's call that does not follow the picture returns a [`Misuse`] and has no effect, in every build. The check
+//! is a word of one bit per request that is under way: `begin` sets it, [`Port::complete`] tests and clears a bit, and
+//! `finish` compares it with zero. That is three instructions per completion on a word in the line of the port's state,
+//! which the call writes anyway. A round trip takes a hundred times as long.
 
-use crate::error::VerbError;
+use crate::error::{Misuse, VerbError};
 use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
@@ -27,9 +32,14 @@ use core::pin::Pin;
 use core::sync::atomic::AtomicU32;
 use core::task::{Context, Poll};
 use heapless::Vec;
+use static_assertions::const_assert_eq;
 
 /// Most requests of one submit. A scan READs this many leaves at once.
 pub const OUTBOX_REQUESTS: usize = 16;
+
+/// One bit per request of a submit.
+type Positions = u16;
+const_assert_eq!(Positions::BITS as usize, OUTBOX_REQUESTS);
 
 /// State of the port; see the picture in the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +63,8 @@ pub struct Port<'m> {
     outbox: RefCell<Vec<Request, OUTBOX_REQUESTS>>,
     inbox: [Cell<Completion>; OUTBOX_REQUESTS],
     state: Cell<State>,
+    /// Requests of the submit in flight that are not completed. 0 in every other state.
+    outstanding: Cell<Positions>,
     overflow: Cell<bool>,
     /// A request for a memory node was pushed since the last submit.
     travels: Cell<bool>,
@@ -76,6 +88,7 @@ impl<'m> Port<'m> {
             outbox: RefCell::new(Vec::new()),
             inbox: [const { Cell::new(Completion::NOTHING) }; OUTBOX_REQUESTS],
             state: Cell::new(State::Idle),
+            outstanding: Cell::new(0),
             overflow: Cell::new(false),
             travels: Cell::new(false),
             failed: Cell::new(false),
@@ -227,10 +240,11 @@ impl<'m> Port<'m> {
         self.fetch.set(fetch);
     }
 
-    /// Marks unsignaled requests that are left as submitted. Returns whether there are any to post.
+    /// Marks unsignaled requests that are left as submitted. Returns whether there are any to post. Those of a submit
+    /// that was posted are not posted again.
     #[inline]
     pub fn flush(&self) -> bool {
-        if self.outbox.borrow().is_empty() {
+        if self.outbox.borrow().is_empty() || matches!(self.state.get(), State::InFlight | State::Completed) {
             return false;
         }
         self.state.set(State::Submitted);
@@ -249,35 +263,105 @@ impl<'m> Port<'m> {
         if self.state.get() != State::Submitted {
             return None;
         }
-        self.state.set(State::InFlight);
+        self.post();
         self.scratch.take()
     }
 
-    /// Delivers the completion of the request at `position`.
+    /// From now on all requests of the submit are outstanding.
     #[inline]
-    pub fn complete(&self, position: usize, completion: Completion) {
+    fn post(&self) {
+        self.state.set(State::InFlight);
+        let posted = self.outbox.borrow().len() as u32;
+        self.outstanding.set(Positions::MAX.checked_shr(Positions::BITS - posted).unwrap_or(0));
+    }
+
+    /// Delivers the completion of the request at `position`. Requests may complete in any order. Returns what was wrong
+    /// with the call, if anything was.
+    #[inline]
+    pub fn complete(&self, position: usize, completion: Completion) -> Option<Misuse> {
+        let bit = if position < OUTBOX_REQUESTS { 1 << position } else { 0 };
+        let outstanding = self.outstanding.get();
+        if outstanding & bit == 0 {
+            return Some(self.not_outstanding(position));
+        }
+        self.outstanding.set(outstanding & !bit);
         if completion.status != Status::Ok {
-            self.failed.set(true);
-            self.any_failed.set(true);
-            let request = self.outbox.borrow().get(position).copied();
-            if let Some(request) = request
-                && completion.status == Status::Flushed
-                && request.verb != Verb::Rpc
-            {
-                self.has_failed(request.node);
-            }
+            self.has_ended_badly(position, completion.status);
         }
         if let Some(slot) = self.inbox.get(position) {
             slot.set(completion);
         }
+        None
     }
 
-    /// Gives the scratch back after all completions are delivered. `elapsed_ns`: how long the whole submit took.
+    /// What is wrong with a completion at `position`.
+    #[cold]
+    fn not_outstanding(&self, position: usize) -> Misuse {
+        if self.state.get() != State::InFlight {
+            Misuse::NotInFlight
+        } else if position < self.outbox.borrow().len() {
+            Misuse::CompletedTwice { position }
+        } else {
+            Misuse::NotPosted { position }
+        }
+    }
+
+    /// Notes that the request at `position` failed.
+    #[cold]
+    fn has_ended_badly(&self, position: usize, status: Status) {
+        self.failed.set(true);
+        self.any_failed.set(true);
+        let request = self.outbox.borrow().get(position).copied();
+        if let Some(request) = request
+            && status == Status::Flushed
+            && request.verb != Verb::Rpc
+        {
+            self.has_failed(request.node);
+        }
+    }
+
+    /// Gives the scratch back after all completions are delivered. `elapsed_ns`: how long the whole submit took. Returns
+    /// what was wrong with the call, if anything was.
+    ///
+    /// Unsignaled requests and those for the driver itself need no completion.
     #[inline]
-    pub fn finish(&self, scratch: &'m mut [u8], elapsed_ns: u64) {
+    pub fn finish(&self, scratch: &'m mut [u8], elapsed_ns: u64) -> Option<Misuse> {
+        if self.state.get() != State::InFlight {
+            return Some(Misuse::NotInFlight);
+        }
         self.scratch.set(Some(scratch));
+        self.end(elapsed_ns)
+    }
+
+    /// Ends the submit in flight, whose scratch is here again.
+    #[inline]
+    fn end(&self, elapsed_ns: u64) -> Option<Misuse> {
         self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
         self.state.set(State::Completed);
+        match self.outstanding.replace(0) {
+            0 => None,
+            outstanding => self.end_outstanding(outstanding),
+        }
+    }
+
+    /// Ends a submit of which `outstanding` was not completed. A signaled request among these was dropped: the operation
+    /// must not take it for done, nor for one without effect.
+    #[inline(never)]
+    fn end_outstanding(&self, outstanding: Positions) -> Option<Misuse> {
+        let mut misuse = None;
+        for (position, slot) in self.inbox.iter().enumerate() {
+            let awaited = self
+                .outbox
+                .borrow()
+                .get(position)
+                .is_some_and(|request| !request.verb.is_local() && request.flags.contains(Flags::SIGNALED));
+            if awaited && outstanding & 1 << position != 0 {
+                slot.set(Completion { status: Status::Flushed, ..Completion::NOTHING });
+                self.has_ended_badly(position, Status::Flushed);
+                misuse = misuse.or(Some(Misuse::Dropped { position }));
+            }
+        }
+        misuse
     }
 
     /// As [`Port::begin`], for a driver that works on a copy of the scratch because its device writes at any time.
@@ -287,31 +371,32 @@ impl<'m> Port<'m> {
         if self.state.get() != State::Submitted {
             return None;
         }
-        self.state.set(State::InFlight);
+        self.post();
         Some(self.with(|scratch| copy(scratch)))
     }
 
-    /// As [`Port::finish`], for a driver that began by copy. `copy` puts what was READ into the scratch. Does nothing
-    /// if no submit is in flight.
+    /// As [`Port::finish`], for a driver that began by copy. `copy` puts what was READ into the scratch.
     #[inline]
-    pub fn finish_by_copy(&self, elapsed_ns: u64, copy: impl FnOnce(&mut [u8])) {
+    pub fn finish_by_copy(&self, elapsed_ns: u64, copy: impl FnOnce(&mut [u8])) -> Option<Misuse> {
         if self.state.get() != State::InFlight {
-            return;
+            return Some(Misuse::NotInFlight);
         }
         self.with(copy);
-        self.elapsed_ns.set(self.elapsed_ns.get().saturating_add(elapsed_ns));
-        self.state.set(State::Completed);
+        self.end(elapsed_ns)
     }
 
     /// Forgets a completed submit for which nobody waits (a flush, or a dropped future), so that the lane can be used
-    /// again.
-    pub fn reset(&self) {
-        debug_assert!(self.state.get() != State::InFlight);
+    /// again. Returns what was wrong with the call, if anything was.
+    pub fn reset(&self) -> Option<Misuse> {
+        if self.state.get() == State::InFlight {
+            return Some(Misuse::InFlight);
+        }
         self.outbox.borrow_mut().clear();
         self.overflow.set(false);
         self.travels.set(false);
         self.failed.set(false);
         self.state.set(State::Idle);
+        None
     }
 
     /// Whether a dropped future left requests that are posted or about to be posted.

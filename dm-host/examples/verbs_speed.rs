@@ -9,7 +9,7 @@
 use dm_core::fabric::{Fabric as _, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::State;
-use dm_core::verbs::{Label, LaneId, NodeId, Request};
+use dm_core::verbs::{Completion, Label, LaneId, NodeId, Request};
 use dm_host::clock::Clock;
 use dm_host::fabric::verbs::VerbsFabric;
 use rustix::time::{ClockId, clock_gettime};
@@ -84,6 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 port.push(Request::read(Label::Tool, N0, place(turn), 8, 0));
                 port.flush();
                 if let Some(scratch) = port.begin() {
+                    port.complete(0, Completion::default());
                     port.finish(scratch, 0);
                 }
                 port.reset();

@@ -562,6 +562,100 @@ int main(void) {
         expect("redo_record, the next step, of two WRITEs, as a repairer copied it: step", dm_layout_read(bytes, DM_REDO_RECORD_HEADER_STEP_OFFSET, DM_REDO_RECORD_HEADER_STEP_BIT, DM_REDO_RECORD_HEADER_STEP_BITS), UINT64_C(0x2));
     }
     {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x01, 0x01, 0x00, 0x00, 0x00, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("node_header, keys 0x1000..0x2000 on level 1: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("node_header, keys 0x1000..0x2000 on level 1: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x1));
+        expect("node_header, keys 0x1000..0x2000 on level 1: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+        expect("node_header, keys 0x1000..0x2000 on level 1: count", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_COUNT_OFFSET, DM_NODE_HEADER_HEADER_COUNT_BIT, DM_NODE_HEADER_HEADER_COUNT_BITS), UINT64_C(0x0));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x00, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("node_header, the right edge of the leaves: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("node_header, the right edge of the leaves: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x0));
+        expect("node_header, the right edge of the leaves: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x00, 0x01, 0x02, 0x09, 0x01, 0x07, 0x40, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x01,
+            0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("node_header, retired: the left neighbour at 0x4000 took over: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("node_header, retired: the left neighbour at 0x4000 took over: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x0));
+        expect("node_header, retired: the left neighbour at 0x4000 took over: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x01, 0x01, 0x00, 0x02, 0x00, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00,
+            0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x01,
+            0x04, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x18, 0x00, 0x02,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("btree_inner, three children; the rest of its 1024 bytes is zero but for the node versions: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("btree_inner, three children; the rest of its 1024 bytes is zero but for the node versions: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x1));
+        expect("btree_inner, three children; the rest of its 1024 bytes is zero but for the node versions: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+        expect("btree_inner, three children; the rest of its 1024 bytes is zero but for the node versions: count", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_COUNT_OFFSET, DM_NODE_HEADER_HEADER_COUNT_BIT, DM_NODE_HEADER_HEADER_COUNT_BITS), UINT64_C(0x2));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x11,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x18, 0x00, 0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x13, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x12, 0x34, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("sherman_leaf, two records, the second across a line end; a third was deleted: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("sherman_leaf, two records, the second across a line end; a third was deleted: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x0));
+        expect("sherman_leaf, two records, the second across a line end; a third was deleted: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x00, 0x01, 0x02, 0x09, 0x01, 0x07, 0x40, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x01,
+            0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("sherman_leaf, retired, empty: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("sherman_leaf, retired, empty: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x0));
+        expect("sherman_leaf, retired, empty: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+    }
+    {
+        static const uint8_t stored[] = {
+            0x05, 0x03, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x05,
+            0x43, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x15, 0x01, 0x83, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x15, 0x02, 0x03, 0x00,
+        };
+        uint8_t bytes[sizeof stored];
+        dm_layout_payload(stored, sizeof stored, bytes);
+        expect("chime_leaf, two records, and one that was deleted: generation", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_GENERATION_OFFSET, DM_NODE_HEADER_HEADER_GENERATION_BIT, DM_NODE_HEADER_HEADER_GENERATION_BITS), UINT64_C(0x3));
+        expect("chime_leaf, two records, and one that was deleted: level", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LEVEL_OFFSET, DM_NODE_HEADER_HEADER_LEVEL_BIT, DM_NODE_HEADER_HEADER_LEVEL_BITS), UINT64_C(0x0));
+        expect("chime_leaf, two records, and one that was deleted: index", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_INDEX_OFFSET, DM_NODE_HEADER_HEADER_INDEX_BIT, DM_NODE_HEADER_HEADER_INDEX_BITS), UINT64_C(0x1));
+        expect("chime_leaf, two records, and one that was deleted: low", dm_layout_read(bytes, DM_NODE_HEADER_HEADER_LOW_OFFSET, DM_NODE_HEADER_HEADER_LOW_BIT, DM_NODE_HEADER_HEADER_LOW_BITS), UINT64_C(0x0));
+    }
+    {
         static const uint8_t bytes[] = {
             0x06, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         };
@@ -789,6 +883,6 @@ int main(void) {
     }
     if (failed)
         return 1;
-    printf("90 values of samples are as the goldens say\n");
+    printf("114 values of samples are as the goldens say\n");
     return 0;
 }

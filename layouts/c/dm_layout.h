@@ -46,4 +46,15 @@ static inline uint64_t dm_layout_read(const uint8_t *bytes, size_t offset, unsig
     return number;
 }
 
+// Copies the payload of whole lines: all but the version byte at the beginning of each. Returns its length. Offsets in
+// nodes of B+-trees count payload bytes; see cache_line_versions.h.
+static inline size_t dm_layout_payload(const uint8_t *lines, size_t line_bytes, uint8_t *payload) {
+    size_t count = 0;
+    for (size_t at = 0; at < line_bytes; at++) {
+        if (at % DM_CACHE_LINE_VERSIONS_ONE_LINE_STRUCT_BYTES != 0)
+            payload[count++] = lines[at];
+    }
+    return count;
+}
+
 #endif

@@ -64,17 +64,23 @@ impl<'m> Fabric<'m> for AnyFabric {
         }
         self.submits += 1;
         let Some(failure) = self.fails() else { return self.inner.post(lanes, lane) };
+        let Some(scratch) = port.begin() else { return Posted::Completed };
         if failure.lands {
-            let posted = self.inner.post(lanes, lane);
+            // Another lane has the requests executed, so that this one's complete as failures.
+            let others = [Lane::new(LaneId(u16::MAX - 1), &mut *scratch)];
+            for request in port.requests().iter().filter(|request| !request.verb.is_local()) {
+                others[0].port().push(*request);
+            }
+            others[0].port().flush();
+            let posted = self.inner.post(&others, 0);
             assert_eq!(posted, Posted::Completed, "failures are for fabrics that execute at once");
-        } else if let Some(scratch) = port.begin() {
-            port.finish(scratch, 0);
         }
         for (position, request) in port.requests().iter().enumerate() {
             if !request.verb.is_local() {
                 port.complete(position, Completion { value: 0, elapsed_ns: 0, status: failure.status });
             }
         }
+        port.finish(scratch, 0);
         Posted::Completed
     }
 

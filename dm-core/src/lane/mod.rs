@@ -15,7 +15,7 @@ use crate::lane::watch::Watch;
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
-use crate::port::Port;
+use crate::port::{Port, State};
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -265,10 +265,11 @@ impl<'m> Lane<'m> {
         Ok(())
     }
 
-    /// Fails while an operation has left the index something to settle. An operation that used the lane before
-    /// settling would use its redo slots again, and might wait for a lock that the lane itself holds.
+    /// Fails while an operation has left the index something to settle, or the driver has its requests. An operation
+    /// that used the lane before settling would use its redo slots again, and might wait for a lock that the lane
+    /// itself holds. One that used it before the requests ended would have no scratch.
     pub(crate) fn check_settled(&self) -> Result<(), OpError> {
-        if self.is_unsettled_below() {
+        if self.is_unsettled_below() || self.port.state() != State::Idle {
             return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
         }
         Ok(())

@@ -458,12 +458,12 @@ impl ShmFabric {
             self.look_ahead(&requests[1..]);
         }
         let mut elapsed_ns = 0;
+        // One per request: a submit has no more.
+        let mut completions = heapless::Vec::<Completion, OUTBOX_REQUESTS>::new();
         for (position, request) in requests.iter().enumerate() {
-            if request.verb.is_local() {
-                continue;
-            }
             let returned = returns.iter().find(|(at, _)| *at == position);
             let completion = match returned {
+                _ if request.verb.is_local() => Completion::default(),
                 Some((_, completion)) => {
                     if completion.status != Status::Ok {
                         let _ = submitted.stopped.push(request.node);
@@ -473,21 +473,23 @@ impl ShmFabric {
                 None => self.execute(request, scratch, &mut submitted),
             };
             elapsed_ns += u64::from(completion.elapsed_ns);
-            port.complete(position, completion);
+            let _ = completions.push(completion);
         }
         if submitted.buffered {
             fence(Ordering::SeqCst);
         }
         fence(Ordering::Acquire);
-        for (position, request) in requests.iter().enumerate() {
+        for (position, (request, &(mut completion))) in requests.iter().zip(&completions).enumerate() {
             let node = self.nodes.get(usize::from(request.node.0));
             if request.verb != Verb::Rpc && !request.verb.is_local() && node.is_some_and(|node| node.is_down()) {
-                let completion = port.completion(position);
-                port.complete(position, Completion { status: Status::NodeDown, ..completion });
+                completion.status = Status::NodeDown;
             }
+            let misuse = port.complete(position, completion);
+            debug_assert_eq!(misuse, None);
         }
         drop(requests);
-        port.finish(scratch, elapsed_ns);
+        let misuse = port.finish(scratch, elapsed_ns);
+        debug_assert_eq!(misuse, None);
     }
 }
 

@@ -229,7 +229,7 @@ fn drop_at<T>(steps: &mut Steps<'_, '_, T>, client: &mut Client<'_, '_>, moment:
     }
     match moment {
         Moment::BeforePost => {}
-        Moment::Lost => client.lanes[0].port().reset(),
+        Moment::Lost => _ = client.lanes[0].port().reset(),
         Moment::Completed => steps.post(client.fabric),
     }
     steps.abandon(client.fabric);

@@ -118,10 +118,12 @@ impl<'m, M: BorrowMut<Memories>> Fabric<'m> for DirectFabric<M> {
             }
             debug_assert!(!request.flags.contains(Flags::INLINE) || request.bytes as usize <= INLINE_BYTES_MAX);
             travelled = true;
-            port.complete(position, self.execute(request, scratch));
+            let misuse = port.complete(position, self.execute(request, scratch));
+            debug_assert_eq!(misuse, None);
         }
         let elapsed_ns = if travelled { u64::from(self.round_trip_ns) } else { 0 };
-        port.finish(scratch, elapsed_ns);
+        let misuse = port.finish(scratch, elapsed_ns);
+        debug_assert_eq!(misuse, None);
         Posted::Completed
     }
 

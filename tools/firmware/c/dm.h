@@ -45,6 +45,24 @@ struct dm_completion {
 };
 _Static_assert(sizeof(struct dm_completion) == 16, "as in the core");
 
+/* What was wrong with a call. Such a call has no effect, but for DM_DROPPED: the submit ends, and the request counts as
+ * DM_FLUSHED. */
+enum dm_misuse {
+    DM_NO_MISUSE = 0,
+    /* The driver has no submit of this lane: before dm_begin, or after dm_finish. */
+    DM_NOT_IN_FLIGHT = 1,
+    /* The submit has no request at this position. */
+    DM_NOT_POSTED = 2,
+    /* The request was completed before; the first completion counts. */
+    DM_COMPLETED_TWICE = 3,
+    /* The submit ended, and a signaled request was not completed. */
+    DM_DROPPED = 4,
+    /* There is no such lane. */
+    DM_NO_LANE = 5,
+    /* One that this header does not know. */
+    DM_OTHER_MISUSE = 6
+};
+
 enum dm_step {
     /* Requests are to be executed. */
     DM_REQUESTS = 0,
@@ -66,11 +84,12 @@ const struct dm_request *dm_requests(const struct dm_lanes *lanes, uint32_t lane
 /* Takes the lane's scratch, until dm_finish. A null pointer: it asked for nothing. */
 uint8_t *dm_begin(struct dm_lanes *lanes, uint32_t lane, uint32_t *bytes);
 
-/* Delivers the completion of the request at `position`. */
-void dm_complete(struct dm_lanes *lanes, uint32_t lane, uint32_t position, const struct dm_completion *completion);
+/* Delivers the completion of the request at `position`; in any order. An enum dm_misuse. */
+uint32_t dm_complete(struct dm_lanes *lanes, uint32_t lane, uint32_t position, const struct dm_completion *completion);
 
-/* Gives the scratch back, when all completions are delivered. `elapsed_ns`: how long the submit took. */
-void dm_finish(struct dm_lanes *lanes, uint32_t lane, uint64_t elapsed_ns);
+/* Gives the scratch back, when all completions are delivered. `elapsed_ns`: how long the submit took. An enum
+ * dm_misuse. */
+uint32_t dm_finish(struct dm_lanes *lanes, uint32_t lane, uint64_t elapsed_ns);
 
 /* Nanoseconds, from the board. */
 uint64_t dm_clock_ns(void);
@@ -80,6 +99,8 @@ struct dm_counts {
     uint32_t round_trips;
     uint32_t requests;
     uint32_t waits;
+    /* Calls that ended with another misuse than they should. */
+    uint32_t misuses;
 };
 
 /* The driver's own function: drives all lanes to their ends. The memory node is an array. */

@@ -1,4 +1,5 @@
-/* The driver of `src/driver.rs`, in C: polls all lanes in turn, and executes what they ask for. */
+/* The driver of `src/driver.rs`, in C: polls all lanes in turn, and executes what they ask for. Around every submit it
+ * also makes calls that a driver must not make (`misuse`), and counts those that were not refused as dm.h says. */
 #include "dm.h"
 
 enum { LANES_MAX = 8 };
@@ -81,6 +82,22 @@ static struct dm_completion execute(const struct dm_request *request, uint8_t *s
     return completion;
 }
 
+/* Calls that a driver must not make, before and after the submit that it has begun: they are refused, and do no harm.
+ * Returns how many were answered otherwise. */
+static uint32_t misuse(struct dm_lanes *lanes, uint32_t at, uint32_t requests, int is_begun) {
+    const struct dm_completion completion = {.value = UINT64_MAX, .status = DM_FLUSHED};
+    uint32_t bytes, wrong = 0;
+    wrong += dm_complete(lanes, at, requests, &completion) != (is_begun ? DM_NOT_POSTED : DM_NOT_IN_FLIGHT);
+    wrong += dm_complete(lanes, LANES_MAX, 0, &completion) != DM_NO_LANE;
+    if (is_begun) {
+        wrong += dm_begin(lanes, at, &bytes) != 0;
+    } else {
+        wrong += dm_complete(lanes, at, 0, &completion) != DM_NOT_IN_FLIGHT;
+        wrong += dm_finish(lanes, at, 0) != DM_NOT_IN_FLIGHT;
+    }
+    return wrong;
+}
+
 /* Does what a lane asked for. */
 static void submit(struct dm_lanes *lanes, struct lane *all, uint32_t count, uint32_t at, uint8_t *region,
                    uint32_t region_bytes, struct dm_counts *counts) {
@@ -111,20 +128,25 @@ static void submit(struct dm_lanes *lanes, struct lane *all, uint32_t count, uin
     lane->wait = TURN;
     counts->requests += travelling;
     counts->round_trips += travelling > 0;
+    counts->misuses += misuse(lanes, at, requests, 0);
     uint8_t *scratch = dm_begin(lanes, at, &scratch_bytes);
     if (!scratch)
         return;
+    counts->misuses += misuse(lanes, at, requests, 1);
     for (uint32_t position = 0; position < requests; position++) {
         if (request[position].verb >= DM_PAUSE)
             continue;
         const struct dm_completion completion = execute(&request[position], scratch, scratch_bytes, region, region_bytes);
-        dm_complete(lanes, at, position, &completion);
+        counts->misuses += dm_complete(lanes, at, position, &completion) != DM_NO_MISUSE;
+        const struct dm_completion again = {.value = ~completion.value, .status = DM_FLUSHED};
+        counts->misuses += dm_complete(lanes, at, position, &again) != DM_COMPLETED_TWICE;
     }
-    dm_finish(lanes, at, dm_clock_ns() - lane->since_ns);
+    counts->misuses += dm_finish(lanes, at, dm_clock_ns() - lane->since_ns) != DM_NO_MISUSE;
+    counts->misuses += misuse(lanes, at, requests, 0);
 }
 
 /* Whether a lane may be polled. If it paused or parked, this ends its submit. */
-static int is_over(struct dm_lanes *lanes, struct lane *lane, uint32_t at) {
+static int is_over(struct dm_lanes *lanes, struct lane *lane, uint32_t at, struct dm_counts *counts) {
     uint32_t scratch_bytes;
     if (lane->wait == TURN)
         return 1;
@@ -136,7 +158,7 @@ static int is_over(struct dm_lanes *lanes, struct lane *lane, uint32_t at) {
         lane->woken = 0;
     lane->wait = TURN;
     if (dm_begin(lanes, at, &scratch_bytes))
-        dm_finish(lanes, at, waited_ns);
+        counts->misuses += dm_finish(lanes, at, waited_ns) != DM_NO_MISUSE;
     return 1;
 }
 
@@ -148,7 +170,7 @@ void dm_drive(struct dm_lanes *lanes, uint32_t count, uint8_t *region, uint32_t 
         all[at] = (struct lane){.wait = TURN};
     for (uint32_t open = count; open > 0;) {
         for (uint32_t at = 0; at < count; at++) {
-            if (all[at].wait == ENDED || !is_over(lanes, &all[at], at))
+            if (all[at].wait == ENDED || !is_over(lanes, &all[at], at, counts))
                 continue;
             switch (dm_poll(lanes, at)) {
             case DM_REQUESTS:

@@ -3,6 +3,7 @@
 use crate::{LANES, board};
 use core::future::Future;
 use core::ptr;
+use dm_core::error::Misuse;
 use dm_core::machine::{Machine, Step};
 use dm_core::port::Port;
 use dm_core::verbs::{Completion, Request, Status};
@@ -11,6 +12,21 @@ use dm_core::verbs::{Completion, Request, Status};
 const REQUESTS: u32 = 0;
 const WAITING: u32 = 1;
 const ENDED: u32 = 2;
+
+/// The number of a misuse in C.
+fn number_of(misuse: Option<Misuse>) -> u32 {
+    match misuse {
+        None => 0,
+        Some(Misuse::NotInFlight) => 1,
+        Some(Misuse::NotPosted { .. }) => 2,
+        Some(Misuse::CompletedTwice { .. }) => 3,
+        Some(Misuse::Dropped { .. }) => 4,
+        Some(_) => 6,
+    }
+}
+
+/// There is no such lane.
+const NO_LANE: u32 = 5;
 
 /// What C says came back. As [`Completion`], but for a status that C may have made up.
 #[repr(C)]
@@ -30,8 +46,11 @@ pub struct Counts {
     pub requests: u32,
     /// Pauses and parks.
     pub waits: u32,
+    /// Calls that ended with another misuse than they should.
+    pub misuses: u32,
 }
 
+// SAFETY: `c/driver.c` defines it, with the arguments that `c/dm.h` declares.
 unsafe extern "C" {
     // To C the lanes are a type without content.
     #[allow(improper_ctypes)]
@@ -109,6 +128,7 @@ pub fn drive<F: Future>(
 ///
 /// # Safety
 /// `lanes` is what [`drive`] passed to C, here and below.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dm_poll(lanes: *mut Lanes<'_, '_>, lane: u32) -> u32 {
     // SAFETY: see above; C has no other reference to it.
@@ -119,15 +139,16 @@ unsafe extern "C" fn dm_poll(lanes: *mut Lanes<'_, '_>, lane: u32) -> u32 {
 ///
 /// # Safety
 /// See [`dm_poll`]; `count` can be written.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dm_requests(lanes: *mut Lanes<'_, '_>, lane: u32, count: *mut u32) -> *const Request {
-    // SAFETY: see above.
+    // SAFETY: see above; C has no other reference to it.
     let slot = unsafe { &mut *lanes }.slot(lane);
     let (requests, length) = slot.map_or((ptr::null(), 0), |(lane, _)| {
         let requests = lane.port().requests();
         (requests.as_ptr(), requests.len() as u32)
     });
-    // SAFETY: see above.
+    // SAFETY: the caller says that it can be written.
     unsafe { count.write(length) };
     requests
 }
@@ -136,13 +157,14 @@ unsafe extern "C" fn dm_requests(lanes: *mut Lanes<'_, '_>, lane: u32, count: *m
 ///
 /// # Safety
 /// See [`dm_poll`]; `bytes` can be written.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dm_begin(lanes: *mut Lanes<'_, '_>, lane: u32, bytes: *mut u32) -> *mut u8 {
-    // SAFETY: see above.
+    // SAFETY: see above; C has no other reference to it.
     let slot = unsafe { &mut *lanes }.slot(lane);
     let Some((lane, taken)) = slot else { return ptr::null_mut() };
     let Some(scratch) = lane.port().begin() else { return ptr::null_mut() };
-    // SAFETY: see above.
+    // SAFETY: the caller says that it can be written.
     unsafe { bytes.write(scratch.len() as u32) };
     taken.insert(scratch).as_mut_ptr()
 }
@@ -151,10 +173,18 @@ unsafe extern "C" fn dm_begin(lanes: *mut Lanes<'_, '_>, lane: u32, bytes: *mut 
 ///
 /// # Safety
 /// See [`dm_poll`]; `completion` can be read.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dm_complete(lanes: *mut Lanes<'_, '_>, lane: u32, position: u32, completion: *const CCompletion) {
-    // SAFETY: see above.
-    let (slot, CCompletion { value, elapsed_ns, status }) = unsafe { ((*lanes).slot(lane), completion.read()) };
+unsafe extern "C" fn dm_complete(
+    lanes: *mut Lanes<'_, '_>,
+    lane: u32,
+    position: u32,
+    completion: *const CCompletion,
+) -> u32 {
+    // SAFETY: see above; C has no other reference to it.
+    let slot = unsafe { &mut *lanes }.slot(lane);
+    // SAFETY: see above; any bytes are a `CCompletion`.
+    let CCompletion { value, elapsed_ns, status } = unsafe { completion.read() };
     let status = match status {
         0 => Status::Ok,
         1 => Status::Refused,
@@ -163,27 +193,28 @@ unsafe extern "C" fn dm_complete(lanes: *mut Lanes<'_, '_>, lane: u32, position:
         4 => Status::Fenced,
         _ => Status::Unsupported,
     };
-    if let Some((lane, _)) = slot {
-        lane.port().complete(position as usize, Completion { value, elapsed_ns, status });
-    }
+    slot.map_or(NO_LANE, |(lane, _)| {
+        number_of(lane.port().complete(position as usize, Completion { value, elapsed_ns, status }))
+    })
 }
 
 /// See `c/dm.h`.
 ///
 /// # Safety
 /// See [`dm_poll`]. C does not use the scratch any more.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dm_finish(lanes: *mut Lanes<'_, '_>, lane: u32, elapsed_ns: u64) {
-    // SAFETY: see above.
+unsafe extern "C" fn dm_finish(lanes: *mut Lanes<'_, '_>, lane: u32, elapsed_ns: u64) -> u32 {
+    // SAFETY: see above; C has no other reference to it.
     let slot = unsafe { &mut *lanes }.slot(lane);
-    if let Some((lane, taken)) = slot
-        && let Some(scratch) = taken.take()
-    {
-        lane.port().finish(scratch, elapsed_ns);
-    }
+    slot.map_or(NO_LANE, |(lane, taken)| match taken.take() {
+        Some(scratch) => number_of(lane.port().finish(scratch, elapsed_ns)),
+        None => number_of(Some(Misuse::NotInFlight)),
+    })
 }
 
 /// See `c/dm.h`.
+// SAFETY: nothing else in an image has this name.
 #[unsafe(no_mangle)]
 extern "C" fn dm_clock_ns() -> u64 {
     board::clock_ns()

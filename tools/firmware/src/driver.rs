@@ -8,6 +8,7 @@
 use crate::memory::Region;
 use crate::{LANES, Wrong, board};
 use core::future::Future;
+use dm_core::error::Misuse;
 use dm_core::machine::{Machine, Step};
 use dm_core::port::Port;
 use dm_core::verbs::Verb;
@@ -36,12 +37,14 @@ pub struct Driver {
     pub requests: u32,
     /// Pauses and parks.
     pub waits: u32,
+    /// Calls of a port that were not as they should be: see [`dm_core::error::Misuse`].
+    pub misuses: u32,
 }
 
 impl Driver {
     /// Executes requests on `region`.
     pub fn new(region: &'static mut Region) -> Self {
-        Self { region, woken: [false; LANES], round_trips: 0, requests: 0, waits: 0 }
+        Self { region, woken: [false; LANES], round_trips: 0, requests: 0, waits: 0, misuses: 0 }
     }
 
     /// The memory node.
@@ -75,6 +78,7 @@ impl Driver {
         self.round_trips += counts.round_trips;
         self.requests += counts.requests;
         self.waits += counts.waits;
+        self.misuses += counts.misuses;
     }
 
     #[cfg(not(feature = "c-driver"))]
@@ -116,9 +120,14 @@ impl Driver {
             return false;
         }
         if let Some(scratch) = port.begin() {
-            port.finish(scratch, waited_ns);
+            self.expect(port.finish(scratch, waited_ns));
         }
         true
+    }
+
+    /// This driver misuses no port.
+    fn expect(&mut self, misuse: Option<Misuse>) {
+        self.misuses += u32::from(misuse.is_some());
     }
 
     /// Does what a lane asked for, and says what it waits for.
@@ -149,9 +158,10 @@ impl Driver {
         self.round_trips += u32::from(travels);
         if let Some(scratch) = port.begin() {
             for (position, request) in port.requests().iter().enumerate() {
-                port.complete(position, self.region.execute(request, scratch));
+                let misuse = port.complete(position, self.region.execute(request, scratch));
+                self.expect(misuse);
             }
-            port.finish(scratch, board::clock_ns().saturating_sub(since_ns));
+            self.expect(port.finish(scratch, board::clock_ns().saturating_sub(since_ns)));
         }
         Wait::Turn
     }

@@ -13,7 +13,7 @@
 //!
 //! - `board`: a UART, a clock, and an exit, one file per board. `boot`: the first instructions. `link`: the memory.
 //! - [`driver`]: memory nodes are an array, and the lanes wait for each other by a flag each.
-//! - `c_face`, `c`: the same driver in C, freestanding, in images with the feature `c-driver`.
+//! - `c_face`, `c`: the same driver in C, freestanding, in images with the feature `c-driver`. It also misuses the core.
 //! - [`tree`]: the memory that a B+-tree borrows. SMART's is in `bin/smart.rs`.
 #![no_std]
 
@@ -109,6 +109,10 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     work(&mut driver, &lanes, &index)?;
     let records = look_at_everything(&mut driver, &lanes[0], &index)?;
     let future_bytes = size_of_val(&index.execute(&lanes[0], Operation::point(OperationKind::Get)));
+    if driver.misuses > 0 {
+        say!(driver.misuses, " calls of the driver were misuses, or such calls were not refused\n");
+        return Err(Wrong::of("the driver and the core differ"));
+    }
     if cfg!(feature = "c-driver") {
         say!("driven from C\n");
     }
@@ -151,6 +155,7 @@ fn look_at_everything<I: Index>(driver: &mut Driver, lane: &Lane<'_>, index: &I)
 }
 
 /// The processor met something that it cannot execute.
+// SAFETY: nothing else in an image has this name, and `boot` calls it so.
 #[unsafe(no_mangle)]
 extern "C" fn fault() -> ! {
     say!("FAULT\n");

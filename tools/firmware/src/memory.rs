@@ -11,6 +11,7 @@ pub const REGION_BYTES: usize = 1 << 20;
 #[repr(C, align(64))]
 pub struct Region(pub [u8; REGION_BYTES]);
 
+// SAFETY: `link/sections.ld` places this section in RAM, aligned, and `boot` fills it with zeroes.
 #[unsafe(link_section = ".bss.pool")]
 static REGION: Mutex<Region> = Mutex::new(Region([0; REGION_BYTES]));
 

@@ -7,6 +7,7 @@ const PAINT: usize = usize::from_ne_bytes([0xA5; size_of::<usize>()]);
 
 /// Symbols of the linker script: only their addresses mean something.
 mod symbols {
+    // SAFETY: `link/sections.ld` defines all of them, and nobody reads what is there by these names.
     unsafe extern "C" {
         pub safe static __code_start: u8;
         pub safe static __code_end: u8;

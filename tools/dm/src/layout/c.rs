@@ -6,6 +6,7 @@
 //! own machine by mistake.
 
 use super::{STRUCTURES, Structure};
+use dm_core::layout::LINE_BYTES;
 use dm_core::layout::fields::Field;
 use std::fmt::{self, Write as _};
 
@@ -99,6 +100,17 @@ static inline uint64_t dm_layout_read(const uint8_t *bytes, size_t offset, unsig
     return number;
 }
 
+// Copies the payload of whole lines: all but the version byte at the beginning of each. Returns its length. Offsets in
+// nodes of B+-trees count payload bytes; see cache_line_versions.h.
+static inline size_t dm_layout_payload(const uint8_t *lines, size_t line_bytes, uint8_t *payload) {
+    size_t count = 0;
+    for (size_t at = 0; at < line_bytes; at++) {
+        if (at % DM_CACHE_LINE_VERSIONS_ONE_LINE_STRUCT_BYTES != 0)
+            payload[count++] = lines[at];
+    }
+    return count;
+}
+
 #endif
 ";
 
@@ -170,22 +182,29 @@ fn write_asserts(structure: &Structure, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// Structures whose fields have payload offsets: their bytes are not where the offset says in a sample.
-const STRIPED: [&str; 4] = ["node_header", "btree_inner", "sherman_leaf", "chime_leaf"];
+/// Structures whose fields have payload offsets: their bytes are not where the offset says in a sample. All of them are
+/// nodes, and begin with the header.
+const STRIPED: [&str; 4] = [HEADER, "btree_inner", "sherman_leaf", "chime_leaf"];
+const HEADER: &str = "node_header";
 
-/// The values of samples that are numbers and named as a field.
+/// The values of samples that are numbers and named as a field. Of a node, C reads the header, from its first line.
 fn write_reads(structure: &Structure, out: &mut String, count: &mut usize) -> fmt::Result {
-    if STRIPED.contains(&structure.name) {
-        return Ok(());
-    }
+    let is_striped = STRIPED.contains(&structure.name);
+    let shown = if is_striped { STRUCTURES.iter().find(|other| other.name == HEADER) } else { Some(structure) };
     for sample in (structure.samples)() {
+        let mut stored = sample.bytes;
+        let mut bytes = stored.clone();
+        if is_striped {
+            stored.truncate(LINE_BYTES);
+            bytes = stored.iter().skip(1).copied().collect();
+        }
         let mut reads = String::new();
-        for table in tables(structure) {
+        for table in shown.into_iter().flat_map(tables) {
             for (name, field) in table.named() {
                 let stated = sample.values.iter().find(|(name, _)| name == field.name);
                 let Some(number) = stated.and_then(|(_, value)| number(value)) else { continue };
                 // The number is big-endian, or in another table's field of this name.
-                if read(&sample.bytes, field) != Some(number) {
+                if read(&bytes, field) != Some(number) {
                     continue;
                 }
                 let name = macro_name(&[&table.name, &name]);
@@ -203,12 +222,14 @@ fn write_reads(structure: &Structure, out: &mut String, count: &mut usize) -> fm
         if reads.is_empty() {
             continue;
         }
-        writeln!(out, "    {{\n        static const uint8_t bytes[] = {{")?;
-        for line in sample.bytes.chunks(16) {
+        writeln!(out, "    {{\n        static const uint8_t {}[] = {{", if is_striped { "stored" } else { "bytes" })?;
+        for line in stored.chunks(16) {
             let line: Vec<_> = line.iter().map(|byte| format!("{byte:#04x}")).collect();
             writeln!(out, "            {},", line.join(", "))?;
         }
-        writeln!(out, "        }};\n{reads}    }}")?;
+        let payload =
+            "        uint8_t bytes[sizeof stored];\n        dm_layout_payload(stored, sizeof stored, bytes);\n";
+        writeln!(out, "        }};\n{}{reads}    }}", if is_striped { payload } else { "" })?;
     }
     Ok(())
 }

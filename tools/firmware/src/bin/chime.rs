@@ -25,6 +25,7 @@ static ENTRIES: Once<[Entry; LEAF_LOCKS]> = Once::new();
 static WAITERS: Once<[Waiter; LANES]> = Once::new();
 static WORDS: Once<[words::RememberedWord; LEAF_LOCKS]> = Once::new();
 
+// SAFETY: nothing else in an image has this name, and `boot` calls it so.
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     run(&PARAMETERS, MutexGuard::leak(SCRATCHES.lock()), open)

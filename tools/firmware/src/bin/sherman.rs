@@ -15,6 +15,7 @@ const SCRATCH_BYTES: usize = 5184;
 
 static SCRATCHES: Mutex<[[u8; SCRATCH_BYTES]; LANES]> = Mutex::new([[0; SCRATCH_BYTES]; LANES]);
 
+// SAFETY: nothing else in an image has this name, and `boot` calls it so.
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     run(&PARAMETERS, MutexGuard::leak(SCRATCHES.lock()), open)
