@@ -33,11 +33,11 @@
 //!
 //! **Which changes are closed.** A void that replaces a part of a leaf, and a slot that leads to new nodes, could be
 //! used by an insert before the old leaf is retired, and a reader that has an old copy would then miss the new record
-//! in the old leaf. So these words are written *closed* ([`super::layout::slot`]) and opened when the old leaf is
+//! in the old leaf. So these words are written *closed* ([`crate::radix::slot`]) and opened when the old leaf is
 //! retired. New leaves are closed by their own words.
 
-use super::tile::Tile;
 use crate::radix::slot::BYTES_MAX;
+use crate::radix::tile::Tile;
 use heapless::Vec;
 
 /// Slots that lead to one leaf, at most: a merge makes several, and a replaced node has one again.

@@ -65,7 +65,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         loop {
             let what = match cursor.word.child() {
                 Ok(Child::Empty) if cursor.fresh => return Ok(Reached::Gap(cursor, Why::Empty)),
-                Ok(Child::Empty) => "an empty slot",
+                Ok(Child::Empty | Child::Void(_)) => "an empty slot",
                 Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                     let leaf = self.read_leaf(lane, place).await?;
                     match leaf {

@@ -3,6 +3,7 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`slot`] | slot words and node headers; what an image of a node says about a key |
+//! | [`tile`], [`floor`] | ranges of values of a byte, the bounds of leaves; nodes whose slots stand for such ranges |
 //! | [`space`], [`pieces`] | memory for nodes and leaves, carved from granted chunks in units of 16 bytes; its free lists and its limbo list |
 //! | [`cache`] | copies of nodes, followed from the root by their own slots |
 //! | [`tree`] | the part that does not depend on leaves: root, memory, copies, scratch; the CAS of a slot |
@@ -49,6 +50,7 @@ pub mod cache;
 pub(crate) mod check;
 pub(crate) mod cursor;
 pub(crate) mod descent;
+pub mod floor;
 mod freeze;
 pub mod leaf;
 pub(crate) mod mark;
@@ -59,6 +61,7 @@ pub(crate) mod replace;
 pub(crate) mod scan;
 pub mod slot;
 pub mod space;
+pub mod tile;
 pub mod tombstones;
 pub mod tree;
 pub(crate) mod walk;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::dolphin::layout::shape::{LEAF_BYTES, LeafShape};
-use crate::dolphin::tile::{Bounds, Side};
 use crate::radix::slot::NodeType;
+use crate::radix::tile::{Bounds, Side};
 use proptest::prelude::*;
 extern crate std;
 use std::collections::BTreeSet;
