@@ -10,6 +10,7 @@
 //! | [`leaf`] | what an index says about its leaves, in a tree of bytes |
 //! | `cursor` | where a descent stands, and where it ends |
 //! | `look`, `descent` | from a key to its leaf, or to where its leaf would be |
+//! | `tile_descent` | the same in a tree of tiles, whose leaves have many keys |
 //! | [`chain`] | new nodes between a slot and the position at which keys differ |
 //! | `attach` | a new leaf: into an empty slot, or by a leaf split or a header split |
 //! | `freeze`, `replace` | a node without room is frozen and replaced |
@@ -69,6 +70,8 @@ pub(crate) mod scan;
 pub mod slot;
 pub mod space;
 pub mod tile;
+#[cfg_attr(not(test), expect(dead_code, reason = "until Dolphin's operations use it"))]
+pub(crate) mod tile_descent;
 pub mod tombstones;
 pub mod tree;
 pub(crate) mod walk;
