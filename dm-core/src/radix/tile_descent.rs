@@ -24,14 +24,14 @@ use crate::remote::address::Address;
 use core::ops::Range;
 
 /// Where a descent begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum Start {
     /// Where the copies end.
     Copies,
     /// At the root slot, which is READ.
     Root,
     /// At the node that has the slot of this cursor, which is READ anew.
-    Again(DescentCursor),
+    Again(TileCursor),
 }
 
 /// Where a descent stands.
@@ -42,7 +42,8 @@ pub(crate) struct TileCursor {
     /// The slot's tile, as the image of its node has it. `None`: the descent has not READ the node, or this is the root
     /// slot.
     pub tile: Option<Tile>,
-    /// The slot that leads to the slot's node: where the node is replaced. `None`: as with `tile`.
+    /// The slot that leads to the slot's node: where the node is replaced. `None`: as with `tile`, or the descent began
+    /// at that node.
     pub above: Option<DescentCursor>,
     /// Some word on the way is closed: the operation must not change anything here before it was opened.
     pub closed: bool,
@@ -106,7 +107,7 @@ impl Tree<'_> {
     ) -> Result<(TileCursor, TileEnd), Interrupt> {
         let mut attempts = 0;
         let mut cursor = match start {
-            Start::Again(slot) => self.look_again(lane, way, key, slot, &mut attempts).await?,
+            Start::Again(cursor) => self.look_again(lane, way, key, &cursor, &mut attempts).await?,
             Start::Copies if way.copies => match self.route(lane, key).await {
                 Some(route) => TileCursor::at(DescentCursor::copied(&route)),
                 None => TileCursor::at(self.read_root(lane, way).await?),
@@ -116,7 +117,7 @@ impl Tree<'_> {
         for _ in 0..STEPS_MAX {
             let slot = cursor.slot;
             if !slot.fresh && slot.word.is_closed() {
-                cursor = self.look_again(lane, way, key, slot, &mut attempts).await?;
+                cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
                 continue;
             }
             let what = match slot.word.tile_child() {
@@ -140,7 +141,7 @@ impl Tree<'_> {
                                 self.replace_tiles(lane, way, &slot, 0).await?;
                                 TileCursor::at(self.read_root(lane, way).await?)
                             } else {
-                                self.look_again(lane, way, key, slot, &mut attempts).await?
+                                self.look_again(lane, way, key, &cursor, &mut attempts).await?
                             };
                             lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             continue;
@@ -173,7 +174,7 @@ impl Tree<'_> {
             if slot.fresh {
                 return Err(corrupt(slot.place(way), what).into());
             }
-            cursor = self.look_again(lane, way, key, slot, &mut attempts).await?;
+            cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
         }
         Err(corrupt(way.root, "a path that is too long").into())
     }
@@ -185,33 +186,31 @@ impl Tree<'_> {
         lane: &Lane<'_>,
         way: &Way,
         key: &Range<usize>,
-        cursor: DescentCursor,
+        cursor: &TileCursor,
         attempts: &mut u32,
     ) -> Result<TileCursor, OpError> {
-        loop {
-            // A word of the path above that was copied is open.
-            let Some((kind, place)) =
-                cursor.owner.open_below().filter(|(kind, place)| self.is_inside(*place, kind.bytes()))
-            else {
-                break;
-            };
-            lane.port().call(self.node_request(kind, place)).await?;
-            let above = DescentCursor { word: cursor.owner, fresh: false, ..cursor };
-            match self.look_at_tiles(lane, way, key, &above, None) {
-                Look::Found { word, index, position, tile, current: true, frozen: false } => {
-                    lane.mark(if word == cursor.word { Mark::CONFIRMED } else { Mark::STALE_CACHE });
-                    let slot = DescentCursor { word, depth: position + 1, index, fresh: true, owner: cursor.owner };
-                    return Ok(TileCursor { slot, tile: Some(tile), above: None, closed: word.is_closed() });
-                }
-                Look::Torn => {
-                    lane.mark(Mark::TORN_READ);
-                    lane.attempt(attempts, "reading a node of tiles")?;
-                }
-                _ => {
-                    lane.mark(Mark::RESTART);
-                    break;
+        let slot = cursor.slot;
+        // Words above a slot that a copy or this procedure led to are open. Of others only the descent knows.
+        let is_open_above = !cursor.closed || cursor.above.is_none();
+        let owner = slot.owner.open_below().filter(|(kind, place)| self.is_inside(*place, kind.bytes()));
+        if let Some((kind, place)) = owner.filter(|_| is_open_above) {
+            let above = DescentCursor { word: slot.owner, fresh: false, ..slot };
+            loop {
+                lane.port().call(self.node_request(kind, place)).await?;
+                match self.look_at_tiles(lane, way, key, &above, None) {
+                    Look::Found { word, index, position, tile, current: true, frozen: false } => {
+                        lane.mark(if word == slot.word { Mark::CONFIRMED } else { Mark::STALE_CACHE });
+                        let slot = DescentCursor { word, depth: position + 1, index, fresh: true, owner: slot.owner };
+                        return Ok(TileCursor { slot, tile: Some(tile), above: None, closed: word.is_closed() });
+                    }
+                    Look::Torn => {
+                        lane.mark(Mark::TORN_READ);
+                        lane.attempt(attempts, "reading a node of tiles")?;
+                    }
+                    _ => break,
                 }
             }
+            lane.mark(Mark::RESTART);
         }
         Ok(TileCursor::at(self.read_root(lane, way).await?))
     }

@@ -278,10 +278,10 @@ fn descend(
     tree: &Tree<'_>,
     lane: &Lane<'_>,
     memory: &mut Memory,
-    key: &[u8; 8],
+    key: [u8; 8],
     (start, helps): (Start, bool),
 ) -> (TileCursor, TileEnd, usize) {
-    lane.port().with(|scratch| scratch[KEY].copy_from_slice(key));
+    lane.port().with(|scratch| scratch[KEY].copy_from_slice(&key));
     let (result, count) = memory.run(lane, tree.descend(lane, &tree.way(), &KEY, start, helps));
     let (cursor, end) = result.unwrap_or_else(|error| panic!("{key:?}: {:?}", error.into_error()));
     (cursor, end, count)
@@ -295,17 +295,17 @@ proptest! {
         with_tree(seed, |tree, lane, memory, model| {
             for key in keys(memory) {
                 let (end, tile) = model.end(&key);
-                let (cursor, found, _) = descend(tree, lane, memory, &key, (Start::Root, false));
+                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, false));
                 assert_eq!((found, cursor.tile), (end, tile), "{key:?}");
                 assert!(cursor.slot.fresh && !cursor.closed);
                 assert_eq!(cursor.above.is_some(), !cursor.slot.owner.is_empty());
-                let (cursor, found, requests) = descend(tree, lane, memory, &key, (Start::Copies, true));
+                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Copies, true));
                 assert_eq!(found, end, "{key:?}");
                 match end {
                     TileEnd::Leaf(_) => assert_eq!((requests, cursor.slot.fresh), (0, false)),
                     _ => assert!(requests > 0 && cursor.slot.fresh, "absence is not taken from a copy"),
                 }
-                let (cursor, found, requests) = descend(tree, lane, memory, &key, (Start::Again(cursor.slot), false));
+                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Again(cursor), false));
                 assert_eq!((found, requests), (end, if matches!(end, TileEnd::Header(_)) { 2 } else { 1 }));
                 assert!(cursor.slot.fresh && (cursor.tile == tile || tile.is_none()));
             }
@@ -317,7 +317,7 @@ proptest! {
     fn what_was_appended_is_found_from_the_node(seed in any::<u64>()) {
         with_tree(seed, |tree, lane, memory, model| {
             let keys = keys(memory);
-            for key in &keys {
+            for &key in &keys {
                 descend(tree, lane, memory, key, (Start::Root, false));
             }
             // Every leaf whose tile has several bytes loses all but the first to a void.
@@ -335,8 +335,8 @@ proptest! {
                 assert!(used < kind.slots());
                 memory.set(place.plus(SLOTS_AT + 8 * used), Slot::void(*rest));
             }
-            for key in &keys {
-                let (end, _) = model.end(key);
+            for &key in &keys {
+                let (end, _) = model.end(&key);
                 let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Copies, false));
                 let lost = cut.iter().find(|(_, leaf, _)| end == TileEnd::Leaf(*leaf)).map(|(.., rest)| *rest);
                 let byte = key[usize::from(cursor.slot.depth).saturating_sub(1)];
@@ -346,7 +346,7 @@ proptest! {
                     Some(rest) => {
                         assert!(found == end || found == TileEnd::Void(rest));
                         let (cursor, found, _) =
-                            descend(tree, lane, memory, key, (Start::Again(cursor.slot), false));
+                            descend(tree, lane, memory, key, (Start::Again(cursor), false));
                         assert_eq!((found, cursor.tile), (TileEnd::Void(rest), Some(rest)));
                         let (_, found, _) = descend(tree, lane, memory, key, (Start::Copies, false));
                         assert_eq!(found, TileEnd::Void(rest), "the copy was refreshed");
@@ -363,7 +363,7 @@ proptest! {
         with_tree(seed, |tree, lane, memory, model| {
             let keys = keys(memory);
             if warm {
-                for key in &keys {
+                for &key in &keys {
                     descend(tree, lane, memory, key, (Start::Root, false));
                 }
             }
@@ -375,12 +375,12 @@ proptest! {
                     }
                 }
             }
-            for key in &keys {
-                let (end, _) = model.end(key);
+            for &key in &keys {
+                let (end, _) = model.end(&key);
                 assert_eq!(descend(tree, lane, memory, key, (Start::Root, false)).1, end, "{key:?}");
             }
-            for key in &keys {
-                let (end, _) = model.end(key);
+            for &key in &keys {
+                let (end, _) = model.end(&key);
                 let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, true));
                 // Neighbouring voids are joined.
                 match (found, end) {
@@ -409,7 +409,7 @@ proptest! {
             }
             memory.set(place, closed.closed());
             if warm {
-                for key in &keys {
+                for &key in &keys {
                     descend(tree, lane, memory, key, (Start::Root, false));
                 }
             }
@@ -418,18 +418,18 @@ proptest! {
                 model.visit(&mut |node| below |= node.to == closed && key[..node.begin] == node.prefix[..node.begin]);
                 below
             };
-            for key in &keys {
-                let (end, _) = model.end(key);
+            for &key in &keys {
+                let (end, _) = model.end(&key);
                 for start in [Start::Root, Start::Copies] {
                     let (cursor, found, _) = descend(tree, lane, memory, key, (start, true));
-                    assert_eq!((found, cursor.closed), (end, is_below(key)), "{key:?}");
+                    assert_eq!((found, cursor.closed), (end, is_below(&key)), "{key:?}");
                 }
             }
             memory.set(place, closed);
-            for key in &keys {
+            for &key in &keys {
                 for start in [Start::Copies, Start::Root] {
                     let (cursor, found, _) = descend(tree, lane, memory, key, (start, true));
-                    assert_eq!((found, cursor.closed), (model.end(key).0, false), "opened: {key:?}");
+                    assert_eq!((found, cursor.closed), (model.end(&key).0, false), "opened: {key:?}");
                 }
             }
         });
@@ -442,7 +442,7 @@ fn an_empty_tree_has_no_leaf() {
         let root = memory.root;
         memory.set(root, Slot::EMPTY);
         for start in [Start::Copies, Start::Root] {
-            let (cursor, end, requests) = descend(tree, lane, memory, &[7; 8], (start, true));
+            let (cursor, end, requests) = descend(tree, lane, memory, [7; 8], (start, true));
             assert_eq!((end, requests, cursor.slot.place(&tree.way())), (TileEnd::Empty, 1, root));
         }
     });
