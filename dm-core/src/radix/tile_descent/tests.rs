@@ -73,7 +73,7 @@ impl Memory {
     /// Grows a node below `prefix`, and its children.
     fn grow(&mut self, prefix: &[u8]) -> ModelNode {
         let (begin, mut key) = (prefix.len(), prefix.to_vec());
-        for _ in 0..self.draw(3).min(6 - begin as u64) {
+        for _ in 0..self.draw(3).min(6_u64.saturating_sub(begin as u64)) {
             key.push(self.draw(BYTES.into()) as u8);
         }
         let mut slots = vec![];
