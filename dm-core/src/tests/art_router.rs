@@ -3,12 +3,12 @@
 //!
 //! The leaf level takes it, as [`leaf_level`] shows; a merge does not, since it is no [`Unlink`]. What does not fit:
 //!
-//! - **Leaves without links.** [`Router::learn`] moves the cursor to the leaf that a sibling link names. Dolphin's
-//!   leaves have fences and no links: `learn` would have to be able to answer that the descent begins again.
-//! - **Copies and epochs.** [`Router::forget`] and [`Router::forget_root`] have no lane, and copies of a radix tree are
-//!   changed under the operation's epoch. The cursor keeps it here; the root copy cannot be dropped alone.
 //! - **Voids.** `None` from [`Router::locate`] says that the index is empty. Here it may also say that no leaf has the
 //!   key, and then an insert makes one there: [`Router::plant`] would have to know the key.
+//! - **Beginning again.** A leaf without links does not tell where to go on, so the descent begins at the root. It could
+//!   begin at the node that has the leaf's slot ([`Start::Again`]), if [`Router::learn`] could wait.
+//! - **Links.** [`Router::link`], [`Cursor::from`] and [`Cursor::help`] are for leaves with links. They could be a trait
+//!   of their own.
 //! - **Scans.** A copy of a node hands out one slot, so no leaves are known ahead.
 //! - **The shared part.** `Leaves::tree` is a [`crate::btree::Tree`], which has the inner nodes in it: their shape,
 //!   root copy and index cache would move into a part that only their router has. Bulk loads and the walk build and
@@ -49,8 +49,6 @@ assert_not_impl_any!(ArtRouter<'static>: Unlink);
 struct ArtCursor {
     slot: DescentCursor,
     leaf: Address,
-    from: Address,
-    epoch: u32,
 }
 
 impl Cursor for ArtCursor {
@@ -58,13 +56,14 @@ impl Cursor for ArtCursor {
         self.leaf
     }
 
+    /// No leaf has a link.
     fn from(&self) -> Address {
-        self.from
+        Address::NULL
     }
 
-    /// A leaf that was reached by a link has no slot yet.
+    /// So no half-split is met.
     fn help(&self) -> Option<(u8, Address)> {
-        (!self.from.is_null()).then_some((0, self.leaf))
+        None
     }
 
     fn is_sent_back_too_often(&mut self) -> bool {
@@ -73,11 +72,10 @@ impl Cursor for ArtCursor {
 }
 
 impl ArtRouter<'_> {
-    fn at(&self, lane: &Lane<'_>, slot: DescentCursor) -> Option<ArtCursor> {
+    fn at(&self, slot: DescentCursor) -> Option<ArtCursor> {
         match slot.word.tile_child() {
             Ok(Child::Leaf(leaf)) if self.tree.is_inside(Place::new(leaf.node(), leaf.offset()), self.leaf_bytes) => {
-                let epoch = self.tree.epoch(lane);
-                Some(ArtCursor { slot, leaf, from: Address::NULL, epoch })
+                Some(ArtCursor { slot, leaf })
             }
             _ => None,
         }
@@ -94,28 +92,26 @@ impl Router for ArtRouter<'_> {
     fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<ArtCursor> {
         let epoch = self.tree.epoch(lane);
         let route = lane.port().with(|scratch| self.tree.cache.route(scratch.get(key.clone())?, epoch))?;
-        self.at(lane, DescentCursor::copied(&route))
+        self.at(DescentCursor::copied(&route))
     }
 
     async fn locate(&self, lane: &Lane<'_>, key: &Range<usize>, cached: bool) -> Result<Option<ArtCursor>, Interrupt> {
         let start = if cached { Start::Copies } else { Start::Root };
         let (cursor, end) = self.tree.descend(lane, &self.tree.way(), key, start, false).await?;
-        Ok(if matches!(end, TileEnd::Leaf(_)) { self.at(lane, cursor.slot) } else { None })
+        Ok(if matches!(end, TileEnd::Leaf(_)) { self.at(cursor.slot) } else { None })
     }
 
-    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image: Span) {
-        // No leaf is ever retired, so none sends readers back.
-        if let FenceCheck::Right(sibling) = found {
-            (cursor.from, cursor.leaf) = (cursor.leaf, sibling);
-        }
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut ArtCursor, _: FenceCheck, _: Span) -> bool {
+        self.forget(lane, cursor);
+        false
     }
 
-    fn forget(&self, cursor: &ArtCursor) {
-        self.tree.cache.patch(cursor.slot.owner, usize::from(cursor.slot.index), Slot::EMPTY, cursor.epoch);
+    fn forget(&self, lane: &Lane<'_>, cursor: &ArtCursor) {
+        self.tree.cache.patch(cursor.slot.owner, usize::from(cursor.slot.index), Slot::EMPTY, self.tree.epoch(lane));
     }
 
-    fn forget_root(&self) {
-        self.tree.cache.clear();
+    fn forget_root(&self, lane: &Lane<'_>) {
+        self.tree.cache.set_root(Slot::EMPTY, self.tree.epoch(lane));
     }
 
     async fn plant(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
