@@ -66,17 +66,18 @@
 //! last one leaves when all WRITEs of the entry have completed or are in its own chain. A lane that backed off READs
 //! the word until no other seat closes, and only then adds again: otherwise its additions would keep the closer
 //! waiting. When a queue pair fails, the local entry stays taken until the pair is closed at the memory node. Then the
-//! own field is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane repeats
-//! its WRITE, which is in time because the lane is still inside, and leaves. A compute node that dies is fenced by the
-//! first lane that has waited a lease for its seat; the seat of its row is given to another one only after a sweep
-//! found it in no leaf, and an epoch.
+//! own field is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane leaves,
+//! and its operation ends with an unknown effect. A compute node that dies is fenced by the first lane that has waited
+//! a lease for its seat; the seat of its row is given to another one only after a sweep found it in no leaf, and an
+//! epoch.
 //!
 //! # Why it is right
 //!
 //! - **Mutual exclusion, deaths, lost completions**: [`spear`], and its model of every interleaving of three compute
 //!   nodes with up to two deaths.
-//! - **Absence is final** from a live leaf whose bounds have the key, or from a void or a header that differs, READ in
-//!   this call in a node that was then part of the tree. Never from a copy.
+//! - **Absence is final** from a live leaf whose bounds have the key; from a void, READ in this call in a node that was
+//!   then part of the tree; from a header that differs, if the slot's word that leads there was READ so. Never from a
+//!   copy.
 //! - **A reader of the old leaf during a cut** is right until the leaf is retired: it is closed, so nobody changes it,
 //!   and new leaves, voids and headers below closed slots do not take inserts before.
 //! - **Images of several instants**: [`layout::leaf`], [`crate::radix::floor`].
@@ -124,6 +125,10 @@
 //!
 //! - *A void or a header that a cut has published could be used before the old leaf was retired*, and a reader of the
 //!   old leaf would miss the insert. Slots have a mark, *closed* ([`crate::radix::slot`]).
+//! - *A header that differs proved absence if its node was part of the tree*. It is, too, when another node was put
+//!   above it, with the key's leaf beside it. The word of the slot that leads to it has to be fresh.
+//! - *An update whose queue pair had failed was WRITTEN again*. If its first WRITE had landed, another update may have
+//!   followed, which readers have seen, and the second WRITE takes it back.
 //! - *A void does not know where it ends* if the next slot is READ at another instant, and its leaf overlaps the next
 //!   one's. A void's word has its last byte, so that the CAS compares it.
 //! - *A node below a wide tile* ("a path node at q first") contradicts the rule that nodes have tiles of one byte, by
