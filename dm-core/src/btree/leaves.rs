@@ -247,7 +247,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 return Ok(Some(visit));
             }
             lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
-            self.router().forget_root();
+            self.router().forget_root(lane);
             cached = false;
             lane.attempt(&mut attempts, "finding the leaf of a key")?;
         }
@@ -287,13 +287,15 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                 Some(Ok(seen)) => return Ok(Some(Visit { seen, help: cursor.help() })),
                 Some(Err(fence_check)) => {
                     let from = cursor.from();
-                    self.router().learn(lane, cursor, fence_check, target.image);
+                    if !self.router().learn(lane, cursor, fence_check, target.image) {
+                        break;
+                    }
                     if cursor.is_sent_back_too_often() {
                         self.mend_forwarding(lane, from, address).await?;
                     }
                 }
                 None => {
-                    self.router().forget(cursor);
+                    self.router().forget(lane, cursor);
                     break;
                 }
             }

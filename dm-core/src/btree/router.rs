@@ -82,14 +82,14 @@ pub(crate) trait Router {
     ) -> impl Future<Output = Result<Option<Self::Cursor>, Interrupt>>;
 
     /// Takes note that the leaf at `cursor`, which was READ into `image`, does not cover the key, and moves the cursor
-    /// to the leaf to try next.
-    fn learn(&self, lane: &Lane<'_>, cursor: &mut Self::Cursor, found: FenceCheck, image: Span);
+    /// to the leaf to try next. `false`: that leaf does not tell which, and the descent begins again.
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut Self::Cursor, found: FenceCheck, image: Span) -> bool;
 
     /// Drops the copy that led to `cursor`.
-    fn forget(&self, cursor: &Self::Cursor);
+    fn forget(&self, lane: &Lane<'_>, cursor: &Self::Cursor);
 
     /// Drops the copy of the root, with which every route begins.
-    fn forget_root(&self);
+    fn forget_root(&self, lane: &Lane<'_>);
 
     /// Makes `leaf`, which was written already, the first leaf of an empty index. `false`: another lane was faster.
     fn plant(&self, lane: &Lane<'_>, leaf: Address) -> impl Future<Output = Result<bool, OpError>>;
@@ -159,7 +159,8 @@ impl Router for Tree<'_> {
         self.descend(lane, key, 0, cached)
     }
 
-    fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image: Span) {
+    /// A leaf that does not cover the key always leads on, by a link.
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut DescentCursor, found: FenceCheck, image: Span) -> bool {
         match found {
             FenceCheck::Right(sibling) => {
                 lane.mark(Mark::MOVE_RIGHT);
@@ -191,15 +192,16 @@ impl Router for Tree<'_> {
         // A move to the right shows a half-split only if a parent that was READ in this descent led to the leaf. No
         // parent led to the next leaf.
         cursor.fresh = false;
+        true
     }
 
     #[inline]
-    fn forget(&self, cursor: &DescentCursor) {
+    fn forget(&self, _: &Lane<'_>, cursor: &DescentCursor) {
         self.cache.invalidate(cursor.parent);
     }
 
     #[inline]
-    fn forget_root(&self) {
+    fn forget_root(&self, _: &Lane<'_>) {
         self.root.forget();
     }
 

@@ -83,7 +83,7 @@ impl Chime<'_> {
                 }
             }
             lane.mark(Mark::STALE_CACHE);
-            self.forget(&cursor);
+            self.forget(lane, &cursor);
             lane.attempt(&mut attempts, "finding the leaf of a key")?;
         }
     }
@@ -108,17 +108,17 @@ impl Chime<'_> {
         if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, look, &self.plan.output).await? {
             return Ok((visit.seen, visit.help));
         }
-        self.tree.forget_root();
+        self.tree.forget_root(lane);
         let visit = self.visit(lane, key_range, look, &self.plan.output).await?;
         Ok(visit.map_or((false, None), |visit| (visit.seen, visit.help)))
     }
 
     /// Invalidates the copy that led to a leaf.
-    pub(super) fn forget(&self, cursor: &DescentCursor) {
+    pub(super) fn forget(&self, lane: &Lane<'_>, cursor: &DescentCursor) {
         if cursor.parent.is_null() {
-            self.tree.forget_root();
+            self.tree.forget_root(lane);
         } else {
-            self.tree.forget(cursor);
+            self.tree.forget(lane, cursor);
         }
     }
 

@@ -182,13 +182,13 @@ impl Chime<'_> {
                 }
                 Attempt::Old => {
                     lane.mark(Mark::STALE_CACHE);
-                    self.forget(&cursor);
+                    self.forget(lane, &cursor);
                     lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
-                    self.tree.forget(&cursor);
-                    self.tree.forget_root();
+                    self.tree.forget(lane, &cursor);
+                    self.tree.forget_root(lane);
                     cached = false;
                     lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }

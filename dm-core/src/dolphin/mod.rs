@@ -9,11 +9,11 @@
 //! the operations will do; nothing in them was run or measured.
 //!
 //! ```text
-//!  catalog          node at position 0             node at position 6               leaf
-//! ┌───────────┐    ┌────────┬─────┬──────────┐    ┌────────────────┬─────┬─────┐   ┌───────┬────────┬─────────┬───────────┐
-//! │ root slot │──► │ header │ 0 ─►│ 1 void.. │──► │ header "00000" │ 0 ─►│ 9 ─►│──►│ Spear │ bounds │ keys .. │ values .. │
-//! └───────────┘    └────────┴─────┴──────────┘    └────────────────┴─────┴─────┘   └───────┴────────┴─────────┴───────────┘
-//!                                                    bytes 0..8 ─┘     └─ bytes 9..255
+//!  catalog        node at position 0             node at position 6               leaf
+//! ┌───────────┐  ┌────────┬─────┬──────────┐    ┌────────────────┬─────┬─────┐   ┌───────┬────────┬──────┬────────┐
+//! │ root slot │─►│ header │ 0 ─►│ 1 void.. │──► │ header "00000" │ 0 ─►│ 9 ─►│──►│ Spear │ bounds │ keys │ values │
+//! └───────────┘  └────────┴─────┴──────────┘    └────────────────┴─────┴─────┘   └───────┴────────┴──────┴────────┘
+//!                                                  bytes 0..8 ─┘     └─ bytes 9..255
 //! ```
 //!
 //! A node's slots are told apart by one byte of the key, as in [`crate::radix`]. But a slot stands for a range of
@@ -26,10 +26,11 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`tile`] | tiles, and the bounds of leaves |
-//! | [`layout`] | slot words, nodes, leaves of 1 KB, blocks |
+//! | [`layout`] | leaves of 1 KB, blocks |
 //! | [`spear`] | the lock word: seats, what each addition decides, settling, repair |
 //! | [`population`] | where a full leaf is cut, and which slots change |
+//!
+//! Slot words, nodes, tiles and the bounds of leaves are [`crate::radix`]'s.
 //!
 //! # Round trips (planned)
 //!
@@ -40,10 +41,10 @@
 //! | get | 1, with values in blocks 2 | READ leaf; READ block |
 //! | update of a present key | 2 | FAA enter + READ leaf; WRITE value + FAA leave |
 //! | ... beside other lanes of the compute node that are inside | 2 | READ leaf; WRITE value |
-//! | insert, delete, `update_if`, `delete_if`, of a deleted record, too | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
+//! | insert, delete, `update_if`, `delete_if` | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
 //! | insert into a void | 3 | READ node; WRITE leaf; CAS slot |
-//! | insert that cuts a leaf | 6 | FAA close + READ leaf; WRITE leaves and nodes + CAS their words; WRITE plan; CAS slots; FAA retire; WRITE value + FAA open + CAS of closed slots |
+//! | insert that cuts a leaf | 6 | see below |
 //! | get of a key that has no leaf | 1 more | READ node |
 //! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
 //! | scan | 1 and more | READ leaves of a copied node, all at once |
@@ -52,36 +53,39 @@
 //!
 //! (1) Close the leaf; its image is final. (2) WRITE new leaves and nodes; the new leaves are closed by their own
 //! words, which are set by CAS; the new key is bound there, and absent. (3) WRITE the plan to the lane's redo slot:
-//! leaves, slots, old and new words, a checksum. (4) CAS the slots in the order of [`population::steps`]. (5) Retire the
-//! old leaf and give up its seat, in one FAA. (6) WRITE the new key's value, open the new leaves and the slots that were
-//! written closed. Each number is awaited before the next. Who finds the owner dead clears its seat, if there is no
-//! plan or no slot has changed, and else takes the plan over; each step looks first whether it was made.
+//! leaves, slots, old and new words, a checksum. (4) CAS the slots in the order of [`population::steps`]. (5) Retire
+//! the old leaf and give up its seat, in one FAA. (6) WRITE the new key's value, open the new leaves and the slots that
+//! were written closed. Each number is awaited before the next, so a cut takes six round trips. A lane that finds the
+//! owner dead clears its seat, if there is no plan or no slot has changed, and else takes the plan over; each step
+//! looks first whether it was made.
 //!
 //! # How a seat is used (planned)
 //!
 //! The lanes of a compute node share its seat in a leaf through the local table: at most 16 operations an entry, and
 //! none joins after an image has shown a closer. A lane that joins READs after the FAA of the entry has completed. The
-//! last one leaves when all WRITEs of the entry have completed or are in its own chain. A lane that backed off READs the
-//! word until no other seat closes, and only then adds again: otherwise its additions would keep the closer waiting.
-//! When a queue pair fails, the local entry stays taken until the pair is closed at the memory node. Then the own field
-//! is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane repeats its WRITE,
-//! which is in time because the lane is still inside, and leaves. A compute node that dies is fenced by whoever has
-//! waited a lease; the seat of its row is given to another one only after a sweep found it in no leaf, and an epoch.
+//! last one leaves when all WRITEs of the entry have completed or are in its own chain. A lane that backed off READs
+//! the word until no other seat closes, and only then adds again: otherwise its additions would keep the closer
+//! waiting. When a queue pair fails, the local entry stays taken until the pair is closed at the memory node. Then the
+//! own field is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane leaves,
+//! and its operation ends with an unknown effect. A compute node that dies is fenced by the first lane that has waited
+//! a lease for its seat; the seat of its row is given to another one only after a sweep found it in no leaf, and an
+//! epoch.
 //!
 //! # Why it is right
 //!
 //! - **Mutual exclusion, deaths, lost completions**: [`spear`], and its model of every interleaving of three compute
 //!   nodes with up to two deaths.
-//! - **Absence is final** from a live leaf whose bounds have the key, or from a void or a header that differs, READ in
-//!   this call in a node that was then part of the tree. Never from a copy.
+//! - **Absence is final** from a live leaf whose bounds have the key; from a void, READ in this call in a node that was
+//!   then part of the tree; from a header that differs, if the slot's word that leads there was READ so. Never from a
+//!   copy.
 //! - **A reader of the old leaf during a cut** is right until the leaf is retired: it is closed, so nobody changes it,
 //!   and new leaves, voids and headers below closed slots do not take inserts before.
-//! - **Images of several instants**: [`layout::leaf`], [`layout::node`].
-//! - **No node has a tile of more than one byte, and no leaf overlaps another**: [`population`], and its tree in memory.
+//! - **Images of several instants**: [`layout::leaf`], [`crate::radix::floor`].
+//! - **No node has a tile of more than one byte, and no leaf overlaps another**: [`population`], and its model tree.
 //!
 //! # What it assumes
 //!
-//! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads and cells); ATOMIC_THEN_READ
+//! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads, cells); ATOMIC_THEN_READ
 //! (the leaf behind its FAA); WRITE_THEN_ATOMIC (data before leaving); WRITE_THEN_WRITE (a key before its value);
 //! COMPLETION_IS_VISIBLE (each step of a structure change before the next). ATOMIC_EXCLUDES_WRITE is not needed: words
 //! under atomics are never covered by a WRITE once they are published. No order of lines is assumed.
@@ -92,7 +96,7 @@
 //!
 //! # Deviations from the paper
 //!
-//! - **Leaves by population.** The paper's leaf has the keys that differ in the last byte only. With sparse keys that is
+//! - **Leaves by population.** The paper's leaf has keys that differ in the last byte only. With sparse keys that is
 //!   one record in a leaf of 1088 bytes. Here leaves are cut where their keys differ, at any position.
 //! - **Tiles in every node**, not in a "special" one at the last position. The mark *special* in a slot says so, which
 //!   leaves room for the paper's own nodes.
@@ -107,12 +111,12 @@
 //! - **A key is bound once in a leaf's life, and deletes leave it.** The paper clears key and value: an update that is
 //!   late then changes another key's value. The value cell says whether the record is there.
 //! - **Absent is a word that the leaf chooses**, and no reserved value: every value can be stored, and every key.
-//! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers, and a reader then finds the key
+//! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers; a reader then finds the key
 //!   with the value of nobody.
 //! - **Values above a line are blocks.** Two WRITEs of several lines may leave lines of both for ever; equal line
 //!   versions do not exclude it.
 //! - **The lock comes first in the leaf**, so that a WRITE of the rest is one range; the leaf has 1024 bytes, not 1088.
-//! - **Nodes have room for their own slots** and are replaced when full, as in [`crate::smart`]; the paper reserves 2 KB.
+//! - **Nodes have room for their own slots** and are replaced when full, as SMART's; the paper reserves 2 KB.
 //! - **Waiting for the last request.** The published program answers before its WRITE has landed.
 //!
 //! # Where the plan was mended
@@ -120,7 +124,11 @@
 //! The first plan of this room, which was argued on paper, had these holes:
 //!
 //! - *A void or a header that a cut has published could be used before the old leaf was retired*, and a reader of the
-//!   old leaf would miss the insert. Slots have a mark, *closed* ([`layout::slot`]).
+//!   old leaf would miss the insert. Slots have a mark, *closed* ([`crate::radix::slot`]).
+//! - *A header that differs proved absence if its node was part of the tree*. It is, too, when another node was put
+//!   above it, with the key's leaf beside it. The word of the slot that leads to it has to be fresh.
+//! - *An update whose queue pair had failed was WRITTEN again*. If its first WRITE had landed, another update may have
+//!   followed, which readers have seen, and the second WRITE takes it back.
 //! - *A void does not know where it ends* if the next slot is READ at another instant, and its leaf overlaps the next
 //!   one's. A void's word has its last byte, so that the CAS compares it.
 //! - *A node below a wide tile* ("a path node at q first") contradicts the rule that nodes have tiles of one byte, by
@@ -146,4 +154,3 @@
 pub mod layout;
 pub mod population;
 pub mod spear;
-pub mod tile;

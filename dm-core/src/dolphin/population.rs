@@ -15,7 +15,7 @@
 //!
 //! So a node has a tile of one byte, always. In the second case the tile is narrowed in the node that it is in: at most
 //! two slots are appended. What lies beside `b` becomes void. A *path node* is needed where more bytes lie in front of
-//! `p` than a header has room for; it leads on under one byte and has voids beside it. Keys that differ in bytes which
+//! `p` than a header has room for ([`crate::radix::chain`]); it leads on under one byte and has voids beside it. Keys that differ in bytes which
 //! a header repeats have no tile, and need none: an insert of such a key puts a node above.
 //!
 //! | function | what it decides |
@@ -24,7 +24,6 @@
 //! | [`cut`] | position and boundary at which a leaf is cut |
 //! | [`heirs`] | what owns which part of the tile after the cut |
 //! | [`steps`] | the changes of slots that this takes, in order |
-//! | [`path`] | the nodes that lie between a slot and a position |
 //! | [`around`] | the tiles of a node that leads on under one byte: of a path node, and of one put above another |
 //! | [`may_merge`] | whether two leaves that lie beside each other become one |
 //!
@@ -33,11 +32,10 @@
 //!
 //! **Which changes are closed.** A void that replaces a part of a leaf, and a slot that leads to new nodes, could be
 //! used by an insert before the old leaf is retired, and a reader that has an old copy would then miss the new record
-//! in the old leaf. So these words are written *closed* ([`super::layout::slot`]) and opened when the old leaf is
+//! in the old leaf. So these words are written *closed* ([`crate::radix::slot`]) and opened when the old leaf is
 //! retired. New leaves are closed by their own words.
 
-use super::tile::Tile;
-use crate::radix::slot::BYTES_MAX;
+use crate::radix::tile::Tile;
 use heapless::Vec;
 
 /// Slots that lead to one leaf, at most: a merge makes several, and a replaced node has one again.
@@ -197,27 +195,6 @@ pub fn steps(slots: &[u8], shares: &[Share]) -> Option<Vec<Step, STEPS_MAX>> {
         behind = Some(byte);
     }
     Some(steps)
-}
-
-/// A node between a slot and a position: its header repeats the bytes from `begin` up to its position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathNode {
-    /// Where its header begins.
-    pub begin: usize,
-    /// Its position.
-    pub position: usize,
-}
-
-/// The nodes from position `begin`, where the child of a slot begins, to one at `position`: each but the last leads on
-/// under one byte ([`around`]).
-pub fn path(begin: usize, position: usize) -> impl Iterator<Item = PathNode> + Clone {
-    let mut next = (begin <= position).then_some(begin);
-    core::iter::from_fn(move || {
-        let begin = next?;
-        let at = position.min(begin + BYTES_MAX);
-        next = (at < position).then_some(at + 1);
-        Some(PathNode { begin, position: at })
-    })
 }
 
 /// The tiles of a node that leads on under `byte`: below it, itself, behind it.

@@ -7,17 +7,18 @@
 //! and its CAS replaces the old leaf by the new one. [`smart_records`](crate::manual::smart_records) says why two
 //! inserts of one byte, and two splits of one slot, exclude each other.
 
+use super::chain::{self, CHAIN_NODE_BYTES, CHAIN_SLOTS};
 use super::cursor::{DescentCursor, Why};
 use super::leaf::RadixLeaf;
 use super::replace::Replace;
-use super::slot::{self, BYTES_MAX, COVERS_MAX, Child, Header, NodeType, Place, SLOTS_AT, Slot};
+use super::slot::{Child, Header, NodeType, Place, SLOTS_AT, Slot};
 use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::remote::place::NodeClass;
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::NodeId;
 
 /// Result of an attempt to put a leaf in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,13 +186,12 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         let Some((at, old_byte)) = difference else {
             return Err(corrupt(place, "a slot that leads to a leaf of another prefix").into());
         };
-        let count = if matches!(why, Why::Empty) { 0 } else { (at - begin) / COVERS_MAX + 1 };
+        let count = if matches!(why, Why::Empty) { 0 } else { chain::path(begin, at).count() };
         if count > CHAIN_NODES_MAX {
             return Err(corrupt(place, "a path that is too long").into());
         }
-        let node_bytes = NodeType::SMALLEST.bytes();
         let nodes = if count > 0 {
-            self.tree().carve(lane, way.patient, NodeClass::Inner, near, count * node_bytes).await?
+            self.tree().carve(lane, way.patient, NodeClass::Inner, near, count * CHAIN_NODE_BYTES).await?
         } else {
             place
         };
@@ -199,42 +199,33 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.tree().space.put(NodeClass::Inner, nodes, count * node_bytes);
+                    self.tree().space.put(NodeClass::Inner, nodes, count * CHAIN_NODE_BYTES);
                 }
                 return Err(error);
             }
         };
-        let images = self.tree().scratch.build().with_bytes(node_bytes);
         let to = lane.port().with(|scratch| {
             let mut room = [0; 64];
             let key = self.key(scratch, &mut room);
             let byte = |at: usize| key.get(at).copied().unwrap_or_default();
-            let mut start = begin;
-            for i in 0..count {
-                let image = images.nth(i).of_mut(scratch);
-                if i + 1 < count {
-                    let position = start + BYTES_MAX;
-                    let next = nodes.plus((i + 1) * node_bytes);
-                    let below = Slot::node(byte(position), NodeType::SMALLEST, next);
-                    let header = Header::new(NodeType::SMALLEST, start, position, key);
-                    slot::build(image, &header, self.tree().index, [below]);
-                    start = position + 1;
-                } else {
-                    let header = Header::new(NodeType::SMALLEST, start, at, key);
-                    slot::build(
-                        image,
-                        &header,
-                        self.tree().index,
-                        [cursor.word.under(old_byte), Slot::leaf(byte(at), leaf)],
-                    );
-                }
-            }
             let partial = cursor.word.partial();
-            if count > 0 { Slot::node(partial, NodeType::SMALLEST, nodes) } else { Slot::leaf(partial, leaf) }
+            if count == 0 {
+                return Slot::leaf(partial, leaf);
+            }
+            self.tree().build_chain(scratch, (nodes, chain::path(begin, at)), key, |here, next| {
+                let mut slots = [Slot::EMPTY; CHAIN_SLOTS];
+                let [first, second, ..] = &mut slots;
+                if here.position < at {
+                    *first = Slot::node(byte(here.position), NodeType::SMALLEST, next);
+                } else {
+                    (*first, *second) = (cursor.word.under(old_byte), Slot::leaf(byte(at), leaf));
+                }
+                slots
+            });
+            Slot::node(partial, NodeType::SMALLEST, nodes)
         });
         if count > 0 {
-            let bytes = count * node_bytes;
-            lane.port().push(Request::write(Label::Node, nodes.node(), nodes.offset(), bytes, images.at));
+            self.tree().push_chain(lane, nodes, count);
         }
         self.push_leaf(lane, leaf);
         lane.change_is_next();
@@ -242,7 +233,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         let found = self.tree().publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.tree().space.put(NodeClass::Inner, nodes, count * node_bytes);
+                self.tree().space.put(NodeClass::Inner, nodes, count * CHAIN_NODE_BYTES);
             }
             self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             // The node of a frozen slot is being replaced, and the slot of the new node counts. Any other word can be
@@ -262,23 +253,9 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         }
         if way.copies {
             self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
-            self.copy_chain(lane, to, count);
+            self.tree().copy_chain(lane, to, count);
         }
         Ok(Attached::Done)
-    }
-
-    /// Puts the new nodes, whose images are in the build range, into the cache.
-    fn copy_chain(&self, lane: &Lane<'_>, first: Slot, count: usize) {
-        let images = self.tree().scratch.build().with_bytes(NodeType::SMALLEST.bytes());
-        lane.port().with(|scratch| {
-            let mut to = first;
-            for i in 0..count {
-                let image = images.nth(i).of(scratch);
-                let Ok(node) = slot::Node::new(image, NodeType::SMALLEST, self.tree().index) else { return };
-                self.tree().cache.insert(to, &node, self.tree().epoch(lane));
-                to = node.slot(0);
-            }
-        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cache::Route;
 use super::leaf::Judged;
-use super::slot::{Child, Place, SLOTS_AT, Slot, word};
+use super::slot::{Place, SLOTS_AT, Slot, word};
 use super::tree::{Tree, Way};
 use crate::lane::Lane;
 use crate::operation::OpError;
@@ -17,7 +17,7 @@ pub(crate) struct DescentCursor {
     pub depth: u8,
     /// The slot's number in its node.
     pub index: u8,
-    /// Whether the word is fresh: see [`super::descent`].
+    /// Whether the word is fresh: see [`super::look`].
     pub fresh: bool,
     /// The word that leads to the slot's node; empty: this is the root slot.
     pub owner: Slot,
@@ -37,8 +37,8 @@ impl DescentCursor {
 
     /// The place of the slot.
     pub fn place(&self, way: &Way) -> Place {
-        match self.owner.child() {
-            Ok(Child::Node(_, node)) => node.plus(SLOTS_AT + 8 * usize::from(self.index)),
+        match self.owner.below() {
+            Some((_, node)) => node.plus(SLOTS_AT + 8 * usize::from(self.index)),
             _ => way.root,
         }
     }

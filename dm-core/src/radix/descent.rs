@@ -5,47 +5,16 @@
 //! slot had this word and its node was part of the tree. Words of copies are not fresh. Only a fresh word may prove
 //! that a key is absent: see [`smart_records`](crate::manual::smart_records).
 
-use super::cache::Route;
 use super::cursor::{DescentCursor, Reached, Why};
 use super::leaf::{Judged, LeafState, RadixLeaf};
+use super::look::Look;
 use super::replace::Replace;
-use super::slot::{Child, Compared, Node, NodeType, Place, Slot, word};
+use super::slot::Child;
 use super::tree::{Way, corrupt};
-use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::OpError;
-use crate::verbs::{Label, Request};
-use core::future::poll_fn;
-use core::task::Poll;
-
-/// What a descent finds in a node. `current`: some slot was not frozen, so the node was part of the tree when that slot
-/// was READ.
-pub(crate) enum Look {
-    /// No node of this index, or one that cannot be here.
-    Unfit(&'static str),
-    /// The node's header differs from the key at this position.
-    Differs(usize),
-    /// A slot has the key's byte.
-    Found {
-        /// The slot's number.
-        index: usize,
-        word: Slot,
-        /// The node's position.
-        position: u8,
-        current: bool,
-    },
-    /// No slot of the node has the key's byte.
-    Missing {
-        /// The first empty slot.
-        empty: Option<usize>,
-        current: bool,
-        /// The first empty slot is frozen.
-        frozen: bool,
-    },
-}
 
 /// Descents in any radix tree.
 pub(crate) trait Descent<'s>: Replace<'s> {
@@ -56,7 +25,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
     /// word is fresh. Below a fresh word all words are fresh. So only a few iterations do not go down, and the number
     /// of replacements is limited.
     async fn find(&self, lane: &Lane<'_>, way: &Way, copied: bool, helps: bool) -> Result<Reached, Interrupt> {
-        let route = if copied && way.copies { self.route(lane).await } else { None };
+        let route = if copied && way.copies { self.tree().route(lane, &self.plan().key).await } else { None };
         let mut cursor = match route {
             Some(route) => DescentCursor::copied(&route),
             None => self.tree().read_root(lane, way).await?,
@@ -65,7 +34,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
         loop {
             let what = match cursor.word.child() {
                 Ok(Child::Empty) if cursor.fresh => return Ok(Reached::Gap(cursor, Why::Empty)),
-                Ok(Child::Empty) => "an empty slot",
+                Ok(Child::Empty | Child::Void(_)) => "an empty slot",
                 Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                     let leaf = self.read_leaf(lane, place).await?;
                     match leaf {
@@ -86,7 +55,7 @@ pub(crate) trait Descent<'s>: Replace<'s> {
                     }
                 }
                 Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
-                    match self.look(lane, way, &cursor, kind, place).await? {
+                    match self.tree().look(lane, way, &self.plan().key, &cursor, (kind, place)).await? {
                         Look::Unfit(what) => what,
                         Look::Differs(at) if cursor.fresh || planted(Mutant::CACHED_NEGATIVE) => {
                             return Ok(Reached::Gap(cursor, Why::Header(at)));
@@ -131,85 +100,8 @@ pub(crate) trait Descent<'s>: Replace<'s> {
             if cursor.fresh {
                 return Err(corrupt(cursor.place(way), what).into());
             }
-            cursor = self.confirm(lane, way, cursor).await?;
+            cursor = self.tree().confirm(lane, way, cursor).await?;
         }
-    }
-
-    /// Follows the copies to where they end. While a line of a copy is fetched into the CPU's cache, other lanes may
-    /// run, if the driver supports it.
-    async fn route(&self, lane: &Lane<'_>) -> Option<Route> {
-        let epoch = self.tree().epoch(lane);
-        let mut walk = self.tree().cache.enter_at_root(epoch)?;
-        let fetch = lane.port().fetch();
-        poll_fn(move |_| {
-            let ends = lane.port().with(|scratch| {
-                let key = scratch.get(self.plan().key.clone()).unwrap_or_default();
-                self.tree().cache.follow(&mut walk, key, epoch, fetch)
-            });
-            if ends { Poll::Ready(Some(walk.route)) } else { Poll::Pending }
-        })
-        .await
-    }
-
-    /// READs a slot whose word is only known from a copy. If the slot is frozen or empty, its node may have left the
-    /// tree, and the descent begins again at the root. Otherwise the cursor has the word that was READ, which is fresh.
-    async fn confirm(&self, lane: &Lane<'_>, way: &Way, cursor: DescentCursor) -> Result<DescentCursor, OpError> {
-        let (place, at) = (cursor.place(way), self.tree().scratch.small);
-        if cursor.owner.is_empty() {
-            return self.tree().read_root(lane, way).await;
-        }
-        lane.port().call(Request::read(Label::Slot, place.node(), place.offset(), 8, at)).await?;
-        let found = Slot(lane.port().with(|scratch| word(scratch, at)));
-        if found.is_frozen() || found.is_empty() {
-            lane.mark(Mark::RESTART);
-            return self.tree().read_root(lane, way).await;
-        }
-        if found == cursor.word {
-            lane.mark(Mark::CONFIRMED);
-        } else {
-            lane.mark(Mark::STALE_CACHE);
-            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), found, self.tree().epoch(lane));
-        }
-        Ok(DescentCursor { word: found, fresh: true, ..cursor })
-    }
-
-    /// READs the node that `cursor` leads to into node image 0 and looks for the key there.
-    async fn look(
-        &self,
-        lane: &Lane<'_>,
-        way: &Way,
-        cursor: &DescentCursor,
-        kind: NodeType,
-        place: Place,
-    ) -> Result<Look, OpError> {
-        let image = self.tree().scratch.node(0).with_bytes(kind.bytes());
-        let read = Request::read(Label::Inner, place.node(), place.offset(), image.bytes, image.at).untimed();
-        lane.port().call(read).await?;
-        Ok(lane.port().with(|scratch| {
-            let mut room = [0; 64];
-            let key = self.key(scratch, &mut room);
-            let node = match Node::new(image.of(scratch), kind, self.tree().index) {
-                Ok(node) => node,
-                Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
-                Err(_) => return Look::Unfit("no node"),
-            };
-            match node.header.compare(usize::from(cursor.depth), key) {
-                Compared::Unfit => return Look::Unfit("a node that cannot be here"),
-                Compared::Differs(at) => return Look::Differs(at),
-                Compared::Fits => {}
-            }
-            let position = node.header.position;
-            let searched = node.search(key.get(usize::from(position)).copied().unwrap_or_default());
-            // An image in which every slot is frozen may be of a node that has been replaced.
-            if way.copies && searched.current {
-                self.tree().cache.insert(cursor.word, &node, self.tree().epoch(lane));
-            }
-            if let Some((index, word)) = searched.found {
-                return Look::Found { index, word, position, current: searched.current };
-            }
-            let frozen = searched.empty.is_some_and(|empty| node.slot(empty).is_frozen());
-            Look::Missing { empty: searched.empty, current: searched.current, frozen }
-        }))
     }
 }
 

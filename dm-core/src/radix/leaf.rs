@@ -1,8 +1,12 @@
-//! What a radix tree asks of its leaves.
+//! What a tree of bytes asks of its leaves: each of them has one key.
 //!
 //! Slots lead to leaves. Each index has its own way to store a leaf, to tell a whole image from a torn one, and to lock
 //! a leaf: it implements `RadixLeaf`. Descents (`super::descent`), new leaves (`super::attach`), replaced nodes
 //! (`super::replace`), tombstones ([`super::tombstones`]) and walks (`super::walk`) build on it.
+//!
+//! What needs no leaf are methods of `super::tree::Tree`, for trees of tiles, too: the steps of descents
+//! (`super::look`), descents by tiles (`super::tile_descent`), chains of nodes ([`super::chain`]), freezing
+//! (`super::freeze`), and the replacement of a node of tiles (`super::replace`).
 
 use super::slot::Place;
 use super::tree::Tree;

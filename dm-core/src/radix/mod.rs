@@ -3,12 +3,15 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`slot`] | slot words and node headers; what an image of a node says about a key |
+//! | [`tile`], [`floor`] | ranges of values of a byte, the bounds of leaves; nodes whose slots stand for such ranges |
 //! | [`space`], [`pieces`] | memory for nodes and leaves, carved from granted chunks in units of 16 bytes; its free lists and its limbo list |
 //! | [`cache`] | copies of nodes, followed from the root by their own slots |
 //! | [`tree`] | the part that does not depend on leaves: root, memory, copies, scratch; the CAS of a slot |
-//! | [`leaf`] | what an index says about its leaves |
+//! | [`leaf`] | what an index says about its leaves, in a tree of bytes |
 //! | `cursor` | where a descent stands, and where it ends |
-//! | `descent` | from a key to its leaf, or to where its leaf would be |
+//! | `look`, `descent` | from a key to its leaf, or to where its leaf would be |
+//! | `tile_descent` | the same in a tree of tiles, whose leaves have many keys |
+//! | [`chain`] | new nodes between a slot and the position at which keys differ |
 //! | `attach` | a new leaf: into an empty slot, or by a leaf split or a header split |
 //! | `freeze`, `replace` | a node without room is frozen and replaced |
 //! | [`tombstones`] | deleted leaves are finalized, and leave the tree |
@@ -27,13 +30,17 @@
 //! compression", ART section III.E), all of them in its header. All keys have one length, so no key is a prefix of
 //! another.
 //!
+//! **Bytes and tiles.** In a tree of bytes a slot stands for one byte, and a leaf has one key ([`crate::smart`]). In a
+//! tree of tiles a slot stands for its byte and those behind it, up to the next slot's, and a leaf has many keys
+//! ([`crate::dolphin`]). Nodes, their copies, their memory, freezing and chains of nodes are the same.
+//!
 //! **What never changes.** A node's header, and the whole prefix in front of its slots, for as long as any operation
 //! may know its address (its place is reused later: [`crate::memory`]). A *header split* puts a new node above an
 //! existing one, whose header keeps bytes that are then also in the new node. A descent compares only the bytes from
 //! where it stands.
 //!
 //! **What changes, and how.** Slots, by CAS of the whole word: empty -> leaf -> node -> other node, and once anything
-//! -> the same *frozen*. An empty slot is filled only by a lane that has found all slots in front of it taken. So slots
+//! -> the same *frozen*. (In a tree of tiles: empty -> void or leaf -> leaf, void or node, and so on.) An empty slot is filled only by a lane that has found all slots in front of it taken. So slots
 //! are filled in ascending order without a gap, and no byte has two.
 //!
 //! **Node replacement.** A node has room for the slots of its type and no more. Room is not reserved for growth: a full
@@ -46,11 +53,14 @@
 
 pub(crate) mod attach;
 pub mod cache;
+pub mod chain;
 pub(crate) mod check;
 pub(crate) mod cursor;
 pub(crate) mod descent;
+pub mod floor;
 mod freeze;
 pub mod leaf;
+pub(crate) mod look;
 pub(crate) mod mark;
 pub(crate) mod marks;
 pub mod mutants;
@@ -59,6 +69,9 @@ pub(crate) mod replace;
 pub(crate) mod scan;
 pub mod slot;
 pub mod space;
+pub mod tile;
+#[cfg_attr(not(test), expect(dead_code, reason = "until Dolphin's operations use it"))]
+pub(crate) mod tile_descent;
 pub mod tombstones;
 pub mod tree;
 pub(crate) mod walk;

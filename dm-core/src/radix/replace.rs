@@ -6,14 +6,18 @@
 //! published, and linearizes at that CAS. A lane that only helps changes no record.
 //!
 //! The new type is the smallest of which a quarter stays free. Of the largest type all slots may be taken.
+//!
+//! In a tree of tiles there are no tombstones in nodes, and a full leaf's new slots are not put in here: the node is
+//! replaced by one that has room for them, and neighbours that need one slot only have one there.
 //! [`node_replacement`](crate::manual::node_replacement) says why the new node is exact, why no insert is lost, and why
 //! any number of lanes may do this at once.
 
 use super::cursor::DescentCursor;
+use super::floor;
 use super::leaf::RadixLeaf;
 use super::slot::{self, Child, Node, NodeType, Place, Slot};
 use super::tombstones::Tombstones;
-use super::tree::{Way, corrupt};
+use super::tree::{Tree, Way, corrupt};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
@@ -33,7 +37,87 @@ fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
     (larger.slots() >= count && (larger != kind || count < kind.slots())).then_some(larger)
 }
 
-/// Node replacement in any radix tree.
+impl Tree<'_> {
+    /// Pushes the WRITE of the node in the build range.
+    fn push_node(&self, lane: &Lane<'_>, (kind, place): (NodeType, Place)) {
+        let image = self.scratch.build().at;
+        lane.port().push(Request::write(Label::Node, place.node(), place.offset(), kind.bytes(), image));
+    }
+
+    /// After the CAS of the slot at `cursor` to word `to`, which leads to the node in the build range, from the word
+    /// that leads to node `old`. Returns whether `found`, what the CAS found, was that word.
+    fn has_replaced(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &DescentCursor,
+        (kind, old): (NodeType, Place),
+        (to, found): (Slot, Slot),
+    ) -> bool {
+        let Some((larger, new)) = to.below() else { return false };
+        if found != cursor.word {
+            lane.mark(Mark::REPLACEMENT_LOST);
+            if planted(Mutant::RETIRED_IN_VAIN) {
+                self.retire(lane, way, NodeClass::Inner, old, kind.bytes());
+            }
+            self.space.put(NodeClass::Inner, new, larger.bytes());
+            return false;
+        }
+        lane.mark(Mark::NODE_REPLACED);
+        self.retire(lane, way, NodeClass::Inner, old, kind.bytes());
+        if way.copies {
+            self.cache.patch(cursor.owner, usize::from(cursor.index), to, self.epoch(lane));
+            lane.port().with(|scratch| {
+                if let Ok(node) = Node::new(self.scratch.build().of(scratch), larger, self.index) {
+                    self.cache.insert(to, &node, self.epoch(lane));
+                }
+            });
+        }
+        true
+    }
+
+    /// Replaces the node of tiles to which `cursor` leads and whose image is node image 0 by one that has `room` free
+    /// slots at least. Neighbours that need one slot only have one there. Returns whether this replacement was
+    /// published: another lane may have been faster.
+    ///
+    /// The word of the cursor must be fresh and open: the structure change that has closed a slot changes it first.
+    pub(crate) async fn replace_tiles(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &DescentCursor,
+        room: usize,
+    ) -> Result<bool, Interrupt> {
+        let Some((kind, node)) = cursor.word.open_below() else { return Ok(false) };
+        let _room = self.room_for(way, 1)?;
+        self.freeze(lane, node, kind, 0).await?;
+        let count = lane.port().with(|scratch| {
+            let old = Node::new(self.scratch.node(0).of(scratch), kind, self.index).ok()?;
+            Some(floor::replaced(&old, &mut [Slot::EMPTY; 256]))
+        });
+        let larger = count.and_then(|count| type_for(count + room, kind));
+        let Some(larger) = larger else {
+            return Err(corrupt(node, "a node of the largest type that has no room for a tile").into());
+        };
+        let place = self.carve(lane, way.patient, NodeClass::Inner, node.node(), larger.bytes()).await?;
+        lane.port().with(|scratch| {
+            let Some((front, image)) = self.scratch.node(0).split(scratch) else { return };
+            let Ok(old) = Node::new(image, kind, self.index) else { return };
+            let mut slots = [Slot::EMPTY; 256];
+            let count = floor::replaced(&old, &mut slots);
+            let header = slot::Header { kind: larger, ..old.header };
+            let image = self.scratch.build().of_mut(front);
+            slot::build(image, &header, self.index, slots.into_iter().take(count));
+        });
+        self.push_node(lane, (larger, place));
+        let parent = cursor.place(way);
+        let to = Slot::tile_node(cursor.word.partial(), larger, place);
+        let found = self.publish(lane, place.node() == parent.node(), parent, cursor.word, to).await?;
+        Ok(self.has_replaced(lane, way, cursor, (kind, node), (to, found)))
+    }
+}
+
+/// Node replacement in a radix tree whose leaves have one key.
 pub(crate) trait Replace<'s>: Tombstones<'s> {
     /// Replaces the node at `node`, to which `cursor` leads and whose image is node image 0. With `inserts` it puts the
     /// operation's record into the new node. Returns whether this replacement was published: another lane may have been
@@ -84,8 +168,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             let stay = old.slots().filter(|slot| !slot.is_empty()).map(Slot::thawed);
             slot::build(image, &header, self.tree().index, stay.chain(new));
         });
-        let image = self.tree().scratch.build().at;
-        lane.port().push(Request::write(Label::Node, place.node(), place.offset(), larger.bytes(), image));
+        self.tree().push_node(lane, (larger, place));
         if let Some(leaf) = leaf {
             self.push_leaf(lane, leaf);
             lane.change_is_next();
@@ -94,27 +177,13 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         let to = Slot::node(cursor.word.partial(), larger, place);
         let here = place.node() == parent.node() && leaf.is_none_or(|leaf| leaf.node() == parent.node());
         let found = self.tree().publish(lane, here, parent, cursor.word, to).await?;
-        if found != cursor.word {
-            lane.mark(Mark::REPLACEMENT_LOST);
-            if planted(Mutant::RETIRED_IN_VAIN) {
-                self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
-            }
-            self.tree().space.put(NodeClass::Inner, place, larger.bytes());
+        if !self.tree().has_replaced(lane, way, cursor, (kind, node), (to, found)) {
             if let Some(leaf) = leaf {
                 self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             }
             return Ok(false);
         }
-        lane.mark(Mark::NODE_REPLACED);
-        self.tree().retire(lane, way, NodeClass::Inner, node, kind.bytes());
         if way.copies {
-            self.tree().cache.patch(cursor.owner, usize::from(cursor.index), to, self.tree().epoch(lane));
-            lane.port().with(|scratch| {
-                let image = self.tree().scratch.build().of(scratch);
-                if let Ok(node) = Node::new(image, larger, self.tree().index) {
-                    self.tree().cache.insert(to, &node, self.tree().epoch(lane));
-                }
-            });
             // The replacement is done. If this fails, the places that it left out wait for a mark-and-sweep.
             let _ = self.retire_finalized(lane, way, kind).await;
         }

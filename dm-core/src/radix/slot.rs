@@ -1,20 +1,44 @@
 //! Slot words, node headers, and what an image of a node says about a key.
 //!
+//! A slot stands for one value of a byte of the key, or for a range of values, a *tile* ([`super::tile`]). Both forms
+//! have one codec. Which form a tree has, its index knows: a word alone does not say it.
+//!
 //! ```text
-//!  slot  63                        24 23     16 15   14     13..11 10..8  7        0
-//!       ┌────────────────────────────┬─────────┬────┬──────┬──────┬──────┬──────────┐
-//!       │ byte offset / 16           │ MN      │leaf│frozen│ 0    │ type │ partial  │   0 (or frozen alone) = empty
-//!       └────────────────────────────┴─────────┴────┴──────┴──────┴──────┴──────────┘
+//!        63            26 25   24 23     16 15   14     13     12   11      10..8   7        0
+//!       ┌────────────────────────┬─────────┬────┬──────┬──────┬────┬───────┬──────┬──────────┐
+//!  node │ byte offset / 16       │ MN      │ 0  │frozen│closed│ 0  │special│ type │ partial  │  0: empty
+//!       ├────────────────────────┼─────────┼────┼──────┼──────┼────┼───────┼──────┼──────────┤
+//!  leaf │ byte offset / 16       │ MN      │ 1  │frozen│ 0    │ 0  │ 0     │ 0    │ partial  │   of a byte
+//!       ├────────────────┬───────┼─────────┼────┼──────┼──────┼────┼───────┴──────┼──────────┤
+//!  leaf │ byte offset /64│gen 1..0│ MN     │ 1  │frozen│closed│ 0  │ gen 5..2     │ partial  │   of a tile
+//!       ├────────────────┴───────┼─────────┼────┼──────┼──────┼────┼──────────────┼──────────┤
+//!  void │ 0 ..   │ last (31..24) │ 0       │ 0  │frozen│closed│ 1  │ 0            │ partial  │   tiles only
+//!       └────────────────────────┴─────────┴────┴──────┴──────┴────┴──────────────┴──────────┘
 //!  header                            63                  16 15..13 12..11 10..8 7        0
 //!                                   ┌──────────────────────┬──────┬──────┬─────┬──────────┐
 //!                                   │ bytes in front       │ size │ 0    │ type│ position │
 //!                                   └──────────────────────┴──────┴──────┴─────┴──────────┘
 //! ```
+//!
+//! In a tree of bytes, *special*, *void* and *closed* are 0. In a tree of tiles:
+//!
+//! - **Special** says that the node below has tiles, and is searched for the greatest byte that is not above the key's.
+//! - **A leaf's slot has its generation.** The leaf is 64-byte aligned, so two bits of its offset are free. With the
+//!   four bits in which a node has its type and mark they hold the six bits of the generation.
+//! - **A void has no pointer, and says where its tile ends.** That follows from the next slot, too, but that slot may
+//!   be in another line of the node, and so be READ at another instant. An insert that fills the void could then give
+//!   its leaf keys of the next tile. The CAS that fills a void compares the whole word, its end included. A leaf says
+//!   its bounds itself, and a node's tile has one byte.
+//! - **Closed** says that the structure change that wrote this word has not retired the old leaf yet. Until it has, no
+//!   other lane changes the word, fills a void below it, or puts a node above the one it leads to: a reader with an old
+//!   copy may still READ the old leaf and conclude from it that a key is absent. Readers follow a closed word.
 
 pub use crate::remote::place::Place;
 
+use super::tile::Tile;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
+use crate::remote::address::{Address, GENERATION_MASK};
 use crate::verbs::NodeId;
 
 /// Nodes and leaves begin at multiples of this.
@@ -77,23 +101,36 @@ impl NodeType {
 /// Bytes of the largest node.
 pub const NODE_BYTES_MAX: usize = NodeType::LARGEST.bytes();
 
+const SPECIAL: u64 = 1 << 11;
+const VOID: u64 = 1 << 12;
+const CLOSED: u64 = 1 << 13;
 const FROZEN: u64 = 1 << 14;
 const LEAF: u64 = 1 << 15;
-const RESERVED: u64 = 0b111 << 11;
+/// What slots of bytes do not use.
+const RESERVED: u64 = SPECIAL | VOID | CLOSED;
+/// Where a void has the last byte of its tile.
+const LAST_SHIFT: u32 = 24;
+/// Where a leaf's slot in a tree of tiles has the high bits of its generation: where a node has type and mark.
+const GENERATION_HIGH_SHIFT: u32 = 8;
+/// How many bits of the generation lie in the low bits of the offset.
+const GENERATION_LOW_BITS: u32 = 2;
 
 /// A slot word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Slot(pub u64);
 
-/// What a slot leads to.
+/// What a slot leads to. In a tree of bytes a leaf is named by its [`Place`], in a tree of tiles by its [`Address`],
+/// which has the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Child {
-    /// Nothing.
+pub enum Child<L = Place> {
+    /// Nothing: the slot is not in use yet.
     Empty,
+    /// No leaf has keys of this tile. Only in a tree of tiles.
+    Void(Tile),
     /// A leaf.
-    Leaf(Place),
-    /// A node of that type.
+    Leaf(L),
+    /// A node of that type. Its tile has one byte.
     Node(NodeType, Place),
 }
 
@@ -115,6 +152,25 @@ impl Slot {
         Field::bits(0, 24, 40, "offset", "byte offset / 16"),
     ];
 
+    /// The fields in a tree of tiles, for the goldens.
+    pub const TILE_FIELDS: &'static [Field] = &[
+        Field::bits(0, 0, 8, "low", "first byte of the tile; 0 in a root slot"),
+        Field::bits(0, 8, 3, "type", "node: 1..7, 4 << (type - 1) slots; void, empty: 0; leaf: generation, bits 2..4"),
+        Field::bits(0, 11, 1, "special", "node: 1, it has tiles; void, empty: 0; leaf: generation, bit 5"),
+        Field::bits(0, 12, 1, "void", "1: no leaf has keys of this tile"),
+        Field::bits(0, 13, 1, "closed", "1: the structure change that wrote the word has not retired the old leaf yet"),
+        Field::bits(0, 14, 1, "frozen", "1: the word will not change any more, its node is being or has been replaced"),
+        Field::bits(0, 15, 1, "leaf", "1: a leaf"),
+        Field::bits(0, 16, 8, "memory node", "logical number; void: 0"),
+        Field::bits(
+            0,
+            24,
+            40,
+            "offset",
+            "node: byte offset / 16; leaf: likewise, its two low bits are generation, bits 0..1; void: last byte of the tile",
+        ),
+    ];
+
     const fn pointer(place: Place) -> u64 {
         (place.node().0 as u64 & 0xff) << 16 | (place.offset() / UNIT_BYTES as u64) << 24
     }
@@ -131,17 +187,41 @@ impl Slot {
         Self(Self::pointer(place) | (kind.0 as u64) << 8 | partial as u64)
     }
 
-    /// The byte that it stands for.
+    /// A leaf in a tree of tiles. `None`: a slot cannot name its memory node.
+    #[inline]
+    pub const fn tile_leaf(partial: u8, leaf: Address) -> Option<Self> {
+        if leaf.node().0 as usize >= MEMORY_NODES_MAX {
+            return None;
+        }
+        let generation = leaf.generation() as u64;
+        let (high, few) = (generation >> GENERATION_LOW_BITS, generation & ((1 << GENERATION_LOW_BITS) - 1));
+        let pointer = Self::pointer(Place::new(leaf.node(), leaf.offset()));
+        Some(Self(pointer | few << 24 | LEAF | high << GENERATION_HIGH_SHIFT | partial as u64))
+    }
+
+    /// A node with tiles.
+    #[inline]
+    pub const fn tile_node(partial: u8, kind: NodeType, place: Place) -> Self {
+        Self(Self::node(partial, kind, place).0 | SPECIAL)
+    }
+
+    /// No leaf for `tile`.
+    #[inline]
+    pub const fn void(tile: Tile) -> Self {
+        Self((tile.last() as u64) << LAST_SHIFT | VOID | tile.low() as u64)
+    }
+
+    /// The byte that it stands for, or the first byte of its tile.
     #[inline]
     pub const fn partial(self) -> u8 {
         self.0 as u8
     }
 
-    /// The same pointer under another byte, not frozen.
+    /// The same pointer under another byte, neither frozen nor closed. For nodes and leaves: a void says its tile.
     #[inline]
     #[must_use]
     pub const fn under(self, partial: u8) -> Self {
-        Self(self.0 & !(FROZEN | 0xff) | partial as u64)
+        Self(self.0 & !(FROZEN | CLOSED | 0xff) | partial as u64)
     }
 
     /// Whether it leads nowhere.
@@ -170,13 +250,103 @@ impl Slot {
         Self(self.0 & !FROZEN)
     }
 
-    /// The pointer alone: a copy of the node it leads to is found by it.
+    /// Whether a structure change that is not finished has written it.
     #[inline]
-    pub const fn target(self) -> u64 {
-        self.0 & !(FROZEN | 0xff)
+    pub const fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
     }
 
-    /// Where it leads.
+    /// The same, closed.
+    #[inline]
+    #[must_use]
+    pub const fn closed(self) -> Self {
+        Self(self.0 | CLOSED)
+    }
+
+    /// The same, opened.
+    #[inline]
+    #[must_use]
+    pub const fn opened(self) -> Self {
+        Self(self.0 & !CLOSED)
+    }
+
+    /// Whether it leads to a leaf.
+    #[inline]
+    pub const fn is_leaf(self) -> bool {
+        self.0 & (LEAF | VOID) == LEAF
+    }
+
+    /// The node that it leads to, in either form.
+    #[inline]
+    pub const fn below(self) -> Option<(NodeType, Place)> {
+        match NodeType::new((self.0 >> 8) as u8 & 7) {
+            Some(kind) if self.0 & (LEAF | VOID) == 0 => Some((kind, self.pointee())),
+            _ => None,
+        }
+    }
+
+    /// The same, unless the word is closed.
+    #[inline]
+    pub const fn open_below(self) -> Option<(NodeType, Place)> {
+        match NodeType::new((self.0 >> 8) as u8 & 7) {
+            Some(kind) if self.0 & (LEAF | VOID | CLOSED) == 0 => Some((kind, self.pointee())),
+            _ => None,
+        }
+    }
+
+    /// Whether it leads to a node with tiles.
+    #[inline]
+    pub const fn is_special(self) -> bool {
+        self.0 & (SPECIAL | LEAF | VOID) == SPECIAL
+    }
+
+    /// The pointer alone: a copy of the node it leads to is found by it. Two words lead to one child if they agree in
+    /// it, whatever their bytes and marks.
+    #[inline]
+    pub const fn target(self) -> u64 {
+        self.0 & !(FROZEN | CLOSED | 0xff)
+    }
+
+    const fn pointee(self) -> Place {
+        Place::new(NodeId((self.0 >> 16) as u16 & 0xff), (self.0 >> 24) * UNIT_BYTES as u64)
+    }
+
+    /// Where it leads, in a tree of tiles.
+    #[inline]
+    pub const fn tile_child(self) -> Result<Child<Address>, DecodeError> {
+        const UNKNOWN: DecodeError = DecodeError::Corrupt("a slot that no writer of a tree of tiles produces");
+        let word = self.0 & !(FROZEN | CLOSED);
+        if word == 0 {
+            return if self.is_closed() { Err(UNKNOWN) } else { Ok(Child::Empty) };
+        }
+        if word & VOID != 0 {
+            let Some(tile) = Tile::new(word as u8, (word >> LAST_SHIFT) as u8) else { return Err(UNKNOWN) };
+            return if word == Self::void(tile).0 { Ok(Child::Void(tile)) } else { Err(UNKNOWN) };
+        }
+        if word & LEAF != 0 {
+            let few = (word >> 24) as u8 & ((1 << GENERATION_LOW_BITS) - 1);
+            let high = (word >> GENERATION_HIGH_SHIFT) as u8 & (GENERATION_MASK >> GENERATION_LOW_BITS);
+            let place = self.pointee();
+            return Ok(Child::Leaf(Address::new(place.node(), place.offset(), high << GENERATION_LOW_BITS | few)));
+        }
+        match self.below() {
+            Some((kind, place)) => Ok(Child::Node(kind, place)),
+            None => Err(UNKNOWN),
+        }
+    }
+
+    /// Whether it can be the slot of `byte`, if no slot of its node has a byte between its own and that one: a void has
+    /// to have the byte, and a node has to be under it. If not, the words of the image were READ at instants between
+    /// which the node changed. A leaf is checked when it is READ.
+    #[inline]
+    pub const fn may_cover(self, byte: u8) -> bool {
+        if self.0 & VOID != 0 {
+            return byte <= (self.0 >> LAST_SHIFT) as u8;
+        }
+        self.0 & LEAF != 0 || self.partial() == byte
+    }
+
+    /// Where it leads, in a tree of bytes.
     #[inline]
     pub const fn child(self) -> Result<Child, DecodeError> {
         if self.is_empty() {
@@ -185,7 +355,7 @@ impl Slot {
         if self.0 & RESERVED != 0 {
             return Err(DecodeError::Corrupt("a slot with unknown bits"));
         }
-        let place = Place::new(NodeId((self.0 >> 16) as u16 & 0xff), (self.0 >> 24) * UNIT_BYTES as u64);
+        let place = self.pointee();
         match (self.0 & LEAF != 0, NodeType::new((self.0 >> 8) as u8 & 7)) {
             (true, None) => Ok(Child::Leaf(place)),
             (false, Some(kind)) => Ok(Child::Node(kind, place)),
@@ -373,6 +543,7 @@ pub fn build(image: &mut [u8], header: &Header, index: u8, slots: impl IntoItera
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn slots_lead_where_they_should() {
@@ -423,5 +594,69 @@ mod tests {
         build(&mut image, &header, 1, frozen);
         let node = Node::new(&image, NodeType::SMALLEST, 1).unwrap();
         assert_eq!(node.search(9), Searched { found: None, empty: None, current: false });
+    }
+
+    #[test]
+    fn slots_of_tiles_lead_where_they_should() {
+        for generation in 0..64 {
+            let leaf = Address::new(NodeId(255), (1 << 44) - 64, generation);
+            let slot = Slot::tile_leaf(0xab, leaf).unwrap();
+            for slot in [slot, slot.frozen(), slot.closed(), slot.closed().frozen()] {
+                assert_eq!((slot.tile_child(), slot.partial()), (Ok(Child::Leaf(leaf)), 0xab));
+                assert_eq!((slot.below(), slot.is_leaf(), slot.is_special()), (None, true, false));
+            }
+            assert_eq!(slot.under(1).closed().frozen().opened().thawed(), Slot::tile_leaf(1, leaf).unwrap());
+        }
+        assert_eq!(Slot::tile_leaf(0, Address::new(NodeId(256), 64, 0)), None);
+        let kind = NodeType::new(3).unwrap();
+        let (place, tile) = (Place::new(NodeId(1), 0x1230), |low, last| Tile::new(low, last).unwrap());
+        let (node, plain) = (Slot::tile_node(9, kind, place), Slot::node(9, kind, place));
+        for slot in [node, node.closed(), node.frozen(), plain] {
+            assert_eq!((slot.tile_child(), slot.below()), (Ok(Child::Node(kind, place)), Some((kind, place))));
+            assert_eq!(slot.target(), if slot == plain { plain.target() } else { node.target() });
+        }
+        assert_eq!((node.is_special(), plain.is_special(), node.child().is_err()), (true, false, true));
+        for (low, last) in [(0, 0), (0, 255), (255, 255), (3, 200)] {
+            let void = Slot::void(tile(low, last));
+            assert_eq!(
+                (void.tile_child(), void.partial(), void.is_empty()),
+                (Ok(Child::Void(tile(low, last))), low, false)
+            );
+            assert_eq!((void.below(), void.is_leaf(), void.child().is_err()), (None, false, true));
+            assert!(Slot(void.0 | 1 << 40).tile_child().is_err());
+        }
+        assert_eq!((Slot::EMPTY.tile_child(), Slot::EMPTY.frozen().tile_child()), (Ok(Child::Empty), Ok(Child::Empty)));
+        assert!(Slot::EMPTY.closed().tile_child().is_err());
+        assert!(Slot(node.0 & !0x700).tile_child().is_err(), "a node of no type");
+        assert!(
+            Slot(Slot::void(tile(7, 9)).0 & !0xff | 0x0b).tile_child().is_err(),
+            "a void that ends before it begins"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_slot_is_decoded(word in any::<u64>(), thinned in any::<u64>()) {
+            for slot in [Slot(word), Slot(word & thinned), Slot(word & 0xff00_ffff)] {
+                let again = match slot.tile_child() {
+                    Ok(Child::Empty) => Slot::EMPTY,
+                    Ok(Child::Void(tile)) => Slot::void(tile),
+                    Ok(Child::Leaf(leaf)) => Slot::tile_leaf(slot.partial(), leaf).unwrap(),
+                    Ok(Child::Node(kind, place)) if slot.is_special() => Slot::tile_node(slot.partial(), kind, place),
+                    Ok(Child::Node(kind, place)) => Slot::node(slot.partial(), kind, place),
+                    Err(_) => continue,
+                };
+                // Nothing in the word was overlooked.
+                prop_assert_eq!(slot.opened().thawed(), again);
+            }
+            // What both forms accept leads to the same child.
+            match (Slot(word).child(), Slot(word).tile_child()) {
+                (Ok(Child::Node(kind, place)), other) => prop_assert_eq!(other, Ok(Child::Node(kind, place))),
+                (Ok(Child::Leaf(place)), Ok(Child::Leaf(leaf))) => prop_assert_eq!(place.node(), leaf.node()),
+                (Ok(Child::Empty), other) => prop_assert_eq!(other, Ok(Child::Empty)),
+                (Ok(other), _) => prop_assert!(matches!(other, Child::Leaf(_)), "{:?}", other),
+                (Err(_), _) => {}
+            }
+        }
     }
 }

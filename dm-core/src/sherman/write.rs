@@ -106,8 +106,8 @@ impl Sherman<'_> {
                 }
                 Attempt::Lost => {
                     lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
-                    self.tree.forget(&cursor);
-                    self.tree.forget_root();
+                    self.tree.forget(lane, &cursor);
+                    self.tree.forget_root(lane);
                     cached = false;
                     lane.attempt(&mut attempts, "finding the leaf of a key")?;
                 }

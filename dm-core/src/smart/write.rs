@@ -77,7 +77,7 @@ impl Smart<'_> {
 
     /// The leaf that copies lead to.
     async fn copied_leaf(&self, lane: &Lane<'_>) -> Option<Place> {
-        let route = self.route(lane).await?;
+        let route = self.tree.route(lane, &self.plan.key).await?;
         match route.word.child() {
             Ok(Child::Leaf(place)) if self.tree.is_inside(place, self.leaf.place_bytes) => Some(place),
             _ => None,

@@ -3,15 +3,12 @@
 //!
 //! The leaf level takes it, as [`leaf_level`] shows; a merge does not, since it is no [`Unlink`]. What does not fit:
 //!
-//! - **Generations.** The leaf level judges a leaf by the generation in its [`Address`]. A slot names a unit of 16
-//!   bytes in 40 bits: of a leaf that is 64-byte aligned two of these bits are free, six are needed. Either such a slot
-//!   gets a field for it, or `Leaves::leaf_wanted` judges by another mark (Dolphin: the reverse pointer).
-//! - **Leaves without links.** [`Router::learn`] moves the cursor to the leaf that a sibling link names. Dolphin's
-//!   leaves have fences and no links: `learn` would have to be able to answer that the descent begins again.
-//! - **Copies and epochs.** [`Router::forget`] and [`Router::forget_root`] have no lane, and copies of a radix tree are
-//!   changed under the operation's epoch. The cursor keeps it here; the root copy cannot be dropped alone.
-//! - **Floor lookup.** [`NodeCache::follow`](crate::radix::cache::NodeCache::follow) follows equal bytes only. In a
-//!   node whose position is the last it has to take the greatest slot that is not above the byte.
+//! - **Voids.** `None` from [`Router::locate`] says that the index is empty. Here it may also say that no leaf has the
+//!   key, and then an insert makes one there: [`Router::plant`] would have to know the key.
+//! - **Beginning again.** A leaf without links does not tell where to go on, so the descent begins at the root. It could
+//!   begin at the node that has the leaf's slot ([`Start::Again`]), if [`Router::learn`] could wait.
+//! - **Links.** [`Router::link`], [`Cursor::from`] and [`Cursor::help`] are for leaves with links. They could be a trait
+//!   of their own.
 //! - **Scans.** A copy of a node hands out one slot, so no leaves are known ahead.
 //! - **The shared part.** `Leaves::tree` is a [`crate::btree::Tree`], which has the inner nodes in it: their shape,
 //!   root copy and index cache would move into a part that only their router has. Bulk loads and the walk build and
@@ -29,10 +26,11 @@ use crate::lane::interrupt::Interrupt;
 use crate::operation::span::Span;
 use crate::operation::{OpError, Operation, Outcome};
 use crate::radix::cursor::DescentCursor;
-use crate::radix::slot::{Child, Node, Place, Slot};
-use crate::radix::tree::{KEY_BYTES_MAX, Tree, corrupt};
+use crate::radix::slot::{Child, Place, Slot};
+use crate::radix::tile_descent::{Start, TileEnd};
+use crate::radix::tree::Tree;
 use crate::remote::address::Address;
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::NodeId;
 use core::ops::Range;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -51,8 +49,6 @@ assert_not_impl_any!(ArtRouter<'static>: Unlink);
 struct ArtCursor {
     slot: DescentCursor,
     leaf: Address,
-    from: Address,
-    epoch: u32,
 }
 
 impl Cursor for ArtCursor {
@@ -60,13 +56,14 @@ impl Cursor for ArtCursor {
         self.leaf
     }
 
+    /// No leaf has a link.
     fn from(&self) -> Address {
-        self.from
+        Address::NULL
     }
 
-    /// A leaf that was reached by a link has no slot yet.
+    /// So no half-split is met.
     fn help(&self) -> Option<(u8, Address)> {
-        (!self.from.is_null()).then_some((0, self.leaf))
+        None
     }
 
     fn is_sent_back_too_often(&mut self) -> bool {
@@ -75,26 +72,13 @@ impl Cursor for ArtCursor {
 }
 
 impl ArtRouter<'_> {
-    fn at(&self, lane: &Lane<'_>, slot: DescentCursor) -> Option<ArtCursor> {
-        match slot.word.child() {
-            Ok(Child::Leaf(leaf)) if self.tree.is_inside(leaf, self.leaf_bytes) => {
-                let epoch = self.tree.epoch(lane);
-                Some(ArtCursor { slot, leaf: leaf.address(), from: Address::NULL, epoch })
+    fn at(&self, slot: DescentCursor) -> Option<ArtCursor> {
+        match slot.word.tile_child() {
+            Ok(Child::Leaf(leaf)) if self.tree.is_inside(Place::new(leaf.node(), leaf.offset()), self.leaf_bytes) => {
+                Some(ArtCursor { slot, leaf })
             }
             _ => None,
         }
-    }
-
-    /// The greatest slot that is not above the key's byte, in node image 0.
-    fn floor(&self, scratch: &[u8], above: &DescentCursor, key: &Range<usize>) -> Option<DescentCursor> {
-        let Ok(Child::Node(kind, _)) = above.word.child() else { return None };
-        let node = Node::new(self.tree.scratch.node(0).of(scratch), kind, self.tree.index).ok()?;
-        let position = node.header.position;
-        let byte = *scratch.get(key.clone())?.get(usize::from(position))?;
-        let below = node.slots().enumerate().filter(|(_, slot)| !slot.is_empty() && slot.partial() <= byte);
-        let (index, word) = below.max_by_key(|(_, slot)| slot.partial())?;
-        let (word, index) = (word.thawed(), index as u8);
-        Some(DescentCursor { word, depth: position + 1, index, fresh: true, owner: above.word })
     }
 }
 
@@ -108,48 +92,30 @@ impl Router for ArtRouter<'_> {
     fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<ArtCursor> {
         let epoch = self.tree.epoch(lane);
         let route = lane.port().with(|scratch| self.tree.cache.route(scratch.get(key.clone())?, epoch))?;
-        self.at(lane, DescentCursor::copied(&route))
+        self.at(DescentCursor::copied(&route))
     }
 
     async fn locate(&self, lane: &Lane<'_>, key: &Range<usize>, cached: bool) -> Result<Option<ArtCursor>, Interrupt> {
-        let copied = if cached { self.route(lane, key) } else { None };
-        if copied.is_some() {
-            return Ok(copied);
-        }
-        let mut slot = self.tree.read_root(lane, &self.tree.way()).await?;
-        for _ in 0..KEY_BYTES_MAX {
-            match slot.word.child() {
-                Ok(Child::Empty) => return Ok(None),
-                Ok(Child::Node(kind, node)) if self.tree.is_inside(node, kind.bytes()) => {
-                    let (bytes, at) = (kind.bytes(), self.tree.scratch.node(0).at);
-                    let read = Request::read(Label::Inner, node.node(), node.offset(), bytes, at).untimed();
-                    lane.port().call(read).await?;
-                    let next = lane.port().with(|scratch| self.floor(scratch, &slot, key));
-                    slot = next.ok_or(corrupt(node, "a node that cannot be here"))?;
-                }
-                _ => return Ok(self.at(lane, slot)),
-            }
-        }
-        Err(corrupt(self.tree.root, "a path that is too long").into())
+        let start = if cached { Start::Copies } else { Start::Root };
+        let (cursor, end) = self.tree.descend(lane, &self.tree.way(), key, start, false).await?;
+        Ok(if matches!(end, TileEnd::Leaf(_)) { self.at(cursor.slot) } else { None })
     }
 
-    fn learn(&self, _lane: &Lane<'_>, cursor: &mut ArtCursor, found: FenceCheck, _image: Span) {
-        // No leaf is ever retired, so none sends readers back.
-        if let FenceCheck::Right(sibling) = found {
-            (cursor.from, cursor.leaf) = (cursor.leaf, sibling);
-        }
+    fn learn(&self, lane: &Lane<'_>, cursor: &mut ArtCursor, _: FenceCheck, _: Span) -> bool {
+        self.forget(lane, cursor);
+        false
     }
 
-    fn forget(&self, cursor: &ArtCursor) {
-        self.tree.cache.patch(cursor.slot.owner, usize::from(cursor.slot.index), Slot::EMPTY, cursor.epoch);
+    fn forget(&self, lane: &Lane<'_>, cursor: &ArtCursor) {
+        self.tree.cache.patch(cursor.slot.owner, usize::from(cursor.slot.index), Slot::EMPTY, self.tree.epoch(lane));
     }
 
-    fn forget_root(&self) {
-        self.tree.cache.clear();
+    fn forget_root(&self, lane: &Lane<'_>) {
+        self.tree.cache.set_root(Slot::EMPTY, self.tree.epoch(lane));
     }
 
     async fn plant(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
-        let to = Slot::leaf(0, Place::of(leaf));
+        let Some(to) = Slot::tile_leaf(0, leaf) else { return Ok(false) };
         Ok(self.tree.publish(lane, true, self.tree.root, Slot::EMPTY, to).await? == Slot::EMPTY)
     }
 
@@ -159,7 +125,8 @@ impl Router for ArtRouter<'_> {
         let at = self.separator.start + usize::from(slot.depth).saturating_sub(1);
         let byte = lane.port().with(|scratch| scratch.get(at).copied().unwrap_or_default());
         let empty = slot.place(&self.tree.way()).plus(8);
-        self.tree.publish(lane, true, empty, Slot::EMPTY, Slot::leaf(byte, Place::of(right))).await?;
+        let Some(to) = Slot::tile_leaf(byte, right) else { return Ok(()) };
+        self.tree.publish(lane, true, empty, Slot::EMPTY, to).await?;
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Subject for SmartSubject {
         let mut slots = vec![Slot(root_word(fabric, geometry))];
         while let Some(slot) = slots.pop() {
             match slot.child().expect("a sound slot") {
-                Child::Empty => {}
+                Child::Empty | Child::Void(_) => {}
                 Child::Leaf(at) => {
                     let offset = at.offset() + leaf.lock_at as u64;
                     poke(fabric, Space::Host, at.node(), offset, &word.0.to_le_bytes());

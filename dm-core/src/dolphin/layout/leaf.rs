@@ -32,10 +32,10 @@
 use super::block::BlockPointer;
 use super::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
 use crate::dolphin::spear::Spear;
-use crate::dolphin::tile::{Bounds, Side, Tile};
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::{LINE_BYTES, word_at};
+use crate::radix::tile::{Bounds, Side, Tile};
 use crate::remote::address::{Address, GENERATION_MASK};
 use crate::remote::owner_tag::{self, OwnerTag};
 use core::ops::Range;

@@ -1,9 +1,8 @@
-//! What Dolphin's remote bytes mean.
+//! What Dolphin's remote bytes mean. Its slots and nodes are [`crate::radix::slot`]'s, of tiles
+//! ([`crate::radix::floor`]).
 //!
 //! | file | what it is |
 //! |---|---|
-//! | [`slot`] | slot words: a leaf with its generation, a void with its tile, a node |
-//! | [`node`] | nodes of tiles, and the floor look-up in an image of one |
 //! | [`shape`] | where the cells of a leaf lie, for every size of keys and values |
 //! | [`leaf`] | leaves: head, bounds, key cells, value cells |
 //! | [`block`] | values longer than a line |
@@ -13,9 +12,7 @@
 
 pub mod block;
 pub mod leaf;
-pub mod node;
 pub mod shape;
-pub mod slot;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,10 @@
 use super::block::{self, BlockPointer};
 use super::leaf::{FIRST_WRITE, Head, Leaf, LeafMut, Value, absent_for};
-use super::node::{self, TileNode};
 use super::shape::{LEAF_BYTES, LeafShape, SPAN_MAX, ValueKind};
-use super::slot::{TileChild, TileSlot, joined};
 use crate::dolphin::spear::{Seat, Spear};
-use crate::dolphin::tile::{Bounds, Side, Tile};
 use crate::error::DecodeError;
-use crate::radix::slot::{Header, NodeType, Place, Slot};
+use crate::radix::slot::Place;
+use crate::radix::tile::{Bounds, Side, Tile};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::owner_tag::OwnerTag;
@@ -217,109 +215,6 @@ fn a_leaf_that_nobody_writes_is_found() {
 }
 
 #[test]
-fn slots_lead_where_they_should() {
-    for generation in 0..64 {
-        let leaf = Address::new(NodeId(255), (1 << 44) - 64, generation);
-        let slot = TileSlot::leaf(0xab, leaf).unwrap();
-        for slot in [slot, slot.frozen(), slot.closed(), slot.closed().frozen()] {
-            assert_eq!((slot.child(), slot.low()), (Ok(TileChild::Leaf(leaf)), 0xab));
-        }
-        assert_eq!(slot.under(1).closed().frozen().opened().thawed(), TileSlot::leaf(1, leaf).unwrap());
-    }
-    assert_eq!(TileSlot::leaf(0, Address::new(NodeId(256), 64, 0)), None);
-    let kind = NodeType::new(3).unwrap();
-    let node = TileSlot::node(9, kind, place(0x1230));
-    assert_eq!(node.child(), Ok(TileChild::Node { kind, place: place(0x1230), special: true }));
-    let plain = TileSlot(Slot::node(9, kind, place(0x1230)).0);
-    assert_eq!(plain.child(), Ok(TileChild::Node { kind, place: place(0x1230), special: false }));
-    for (low, last) in [(0, 0), (0, 255), (255, 255), (3, 200)] {
-        let void = TileSlot::void(tile(low, last));
-        assert_eq!((void.child(), void.low(), void.is_empty()), (Ok(TileChild::Void(tile(low, last))), low, false));
-        assert!(TileSlot(void.0 | 1 << 40).child().is_err());
-    }
-    assert_eq!(
-        (TileSlot::EMPTY.child(), TileSlot::EMPTY.frozen().child()),
-        (Ok(TileChild::Empty), Ok(TileChild::Empty))
-    );
-    assert!(TileSlot::EMPTY.closed().child().is_err());
-    assert!(TileSlot(node.0 & !0x700).child().is_err(), "a node of no type");
-    assert!(
-        TileSlot(TileSlot::void(tile(7, 9)).0 & !0xff | 0x0b).child().is_err(),
-        "a void that ends before it begins"
-    );
-}
-
-#[test]
-fn neighbours_are_joined_if_one_slot_is_enough() {
-    let leaf = |low| TileSlot::leaf(low, ADDRESS).unwrap();
-    let void = |low, last| TileSlot::void(tile(low, last));
-    assert_eq!(joined(leaf(3), leaf(8)), Some(leaf(3)));
-    assert_eq!(joined(leaf(3), TileSlot::leaf(8, ADDRESS.next_generation()).unwrap()), None);
-    assert_eq!(joined(void(3, 7), void(8, 9)), Some(void(3, 9)));
-    assert_eq!(joined(void(3, 7).closed(), void(8, 9)), None, "its change is not finished");
-    assert_eq!(joined(void(3, 6), void(8, 9)), None);
-    assert_eq!(joined(void(3, 7), leaf(8)), None);
-}
-
-/// A node at position 1 with these slots.
-fn image_of(slots: &[TileSlot]) -> Vec<u8> {
-    let kind = NodeType::new(2).unwrap();
-    let mut image = vec![0; kind.bytes()];
-    let header = Header::new(kind, 0, 1, b"ab");
-    node::build(&mut image, &header, INDEX, slots.iter().copied());
-    image
-}
-
-fn view(image: &[u8]) -> TileNode<'_> {
-    TileNode::new(image, NodeType::new(2).unwrap(), INDEX).unwrap()
-}
-
-#[test]
-fn a_floor_is_checked_against_the_byte() {
-    let leaf = TileSlot::leaf(0, ADDRESS).unwrap();
-    let below = TileSlot::node(40, NodeType::SMALLEST, place(0x100));
-    let slots = [leaf, TileSlot::void(tile(41, 255)), below, TileSlot::void(tile(30, 39))];
-    let image = image_of(&slots);
-    let node = view(&image);
-    assert_eq!(node.check(), Ok(()));
-    for (byte, index) in [(0, 0), (29, 0), (30, 3), (39, 3), (40, 2), (41, 1), (255, 1)] {
-        assert_eq!(node.floor(byte).map(|floor| floor.index), Ok(index), "byte {byte}");
-    }
-    assert_eq!((node.free(), node.is_current()), (Some(4), true));
-    // The slot behind the node, or behind the void, was READ before it was appended.
-    let image = image_of(&[leaf, TileSlot::void(tile(30, 39)), below]);
-    assert_eq!(view(&image).floor(41), Err(DecodeError::Torn), "floor into a node at a greater byte");
-    assert!(view(&image).check().is_err());
-    let image = image_of(&[leaf, TileSlot::void(tile(30, 39))]);
-    assert_eq!(view(&image).floor(40), Err(DecodeError::Torn), "a void does not speak for the next tile");
-    let image = image_of(&[TileSlot::leaf(1, ADDRESS).unwrap()]);
-    assert!(matches!(view(&image).floor(0), Err(DecodeError::Corrupt(_))));
-    for wrong in [
-        &[leaf, leaf][..],
-        &[leaf, TileSlot::EMPTY, TileSlot::void(tile(9, 255))],
-        &[leaf, TileSlot::void(tile(9, 254))],
-        &[TileSlot::EMPTY],
-    ] {
-        assert!(view(&image_of(wrong)).check().is_err(), "{wrong:?}");
-    }
-}
-
-#[test]
-fn a_replaced_node_keeps_what_it_needs() {
-    let leaf = |low| TileSlot::leaf(low, ADDRESS).unwrap();
-    let below = TileSlot::node(40, NodeType::SMALLEST, place(0x100));
-    let void = |low, last| TileSlot::void(tile(low, last));
-    let frozen: Vec<TileSlot> =
-        [leaf(0), void(41, 99), below, void(100, 150), leaf(20), void(151, 255)].map(TileSlot::frozen).to_vec();
-    let image = image_of(&frozen);
-    assert_eq!((view(&image).check(), view(&image).free()), (Ok(()), Some(6)));
-    let mut out = [TileSlot::EMPTY; 256];
-    let count = node::replaced(&view(&image), &mut out);
-    assert_eq!(out[..count], [leaf(0), below, void(41, 255)]);
-    assert_eq!(view(&image_of(&out[..count])).check(), Ok(()));
-}
-
-#[test]
 fn blocks_come_back_and_others_do_not() {
     let name = BlockPointer::new(place(0x12340), 77).unwrap();
     assert_eq!((name.place(), name.generation()), (place(0x12340), 77));
@@ -365,12 +260,6 @@ proptest! {
                 prop_assert!(cells[..count].iter().all(|&cell| bounds.side(leaf.key(usize::from(cell))) == Side::Here));
             }
         }
-        if let Some(flags) = image.get_mut(1) {
-            *flags = (*flags & 0xe0) | 2;
-        }
-        if let Ok(node) = TileNode::new(&image, NodeType::new(2).unwrap(), INDEX) {
-            let _ = (node.check(), node.floor(byte), node.free(), node::replaced(&node, &mut [TileSlot::EMPTY; 256]));
-        }
         if let Some(name) = BlockPointer::from_bits(u64::from(byte) << 24) {
             let _ = block::read(&image, name, INDEX, sizes.1);
         }
@@ -381,22 +270,6 @@ proptest! {
             leaf.bind(shape.span, &key);
         } else {
             prop_assert!(image.len() < FIRST_WRITE.end);
-        }
-    }
-
-    #[test]
-    fn any_slot_is_decoded(word in any::<u64>(), thinned in any::<u64>()) {
-        for slot in [TileSlot(word), TileSlot(word & thinned), TileSlot(word & 0xff00_ffff)] {
-            let again = match slot.child() {
-                Ok(TileChild::Empty) => TileSlot::EMPTY,
-                Ok(TileChild::Void(tile)) => TileSlot::void(tile),
-                Ok(TileChild::Leaf(leaf)) => TileSlot::leaf(slot.low(), leaf).unwrap(),
-                Ok(TileChild::Node { kind, place, special: true }) => TileSlot::node(slot.low(), kind, place),
-                Ok(TileChild::Node { kind, place, special: false }) => TileSlot(Slot::node(slot.low(), kind, place).0),
-                Err(_) => continue,
-            };
-            // Nothing in the word was overlooked.
-            prop_assert_eq!(slot.opened().thawed(), again);
         }
     }
 }

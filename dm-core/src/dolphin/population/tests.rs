@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::dolphin::layout::shape::{LEAF_BYTES, LeafShape};
-use crate::dolphin::tile::{Bounds, Side};
-use crate::radix::slot::NodeType;
+use crate::radix::chain::{PathNode, path};
+use crate::radix::slot::{BYTES_MAX, NodeType};
+use crate::radix::tile::{Bounds, Side};
 use proptest::prelude::*;
 extern crate std;
 use std::collections::BTreeSet;

@@ -3,11 +3,11 @@
 use super::NodeCache;
 use super::record::{
     EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
-    slots_at, units_hinted, units_of,
+    search_floor, slots_at, units_hinted, units_of,
 };
 use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
-use crate::radix::slot::{Child, Compared, Header, NodeType, Slot};
+use crate::radix::slot::{Compared, Header, NodeType, Slot};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
@@ -86,7 +86,7 @@ impl NodeCache<'_> {
     pub fn follow(&self, walk: &mut Walk, key: &[u8], epoch: u32, fetch: Option<Fetch>) -> bool {
         // Keys have no more levels.
         while walk.route.depth < LEVELS_MAX {
-            let Ok(Child::Node(kind, _)) = walk.route.word.child() else { break };
+            let Some((kind, _)) = walk.route.word.open_below() else { break };
             if let Some(fetch) = fetch
                 && !walk.asked
                 && self.ask(walk, kind, key, fetch)
@@ -197,7 +197,10 @@ impl NodeCache<'_> {
         let at = usize::from(header.position);
         // Mostly nothing is skipped, and the byte is known before the header has come from memory. With a branch, which
         // is predicted, the slot is loaded at once; with arithmetic it is not.
-        let found = if at == begin {
+        let found = if word.is_special() {
+            // A slot that cannot be the byte's: this copy lacks the slot that was appended behind it.
+            key.get(at).and_then(|byte| search_floor(record, kind, *byte).filter(|found| found.word.may_cover(*byte)))
+        } else if at == begin {
             key.get(core::hint::black_box(begin)).and_then(|partial| search(record, kind, *partial))
         } else {
             search_behind(record, kind, key, at)

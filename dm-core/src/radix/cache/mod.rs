@@ -4,6 +4,12 @@
 //! copies' own slots, comparing headers as a descent does. It ends at a slot that leads to a leaf, or to a node of
 //! which there is no copy. That slot's place, its word as copied, and where its child begins are the result.
 //!
+//! **Tiles.** The word that leads to a node says whether its slots stand for bytes or for tiles. In a copy of a node of
+//! tiles a lookup takes the greatest byte that is not above the key's. If the copy lacks a slot that was appended
+//! meanwhile, that is the slot in front of it: the lookup ends above if a void or a node there cannot be the key's
+//! ([`Slot::may_cover`]); a leaf says its bounds itself. A lookup ends at a closed word, too: an operation has to learn
+//! from a READ whether the word was opened meanwhile. An open word that leads to a node is never closed again.
+//!
 //! **What a copy may be.** Old, in its slots; a header never changes. So a result is a slot of the key's own path that
 //! once had this word. A descent that follows it checks it ([`crate::smart`]). Nothing that a lookup *does not* find in
 //! a copy is ever an answer. Copies older than the operation that asks count as absent. The rules for epochs,
@@ -54,7 +60,7 @@ mod record;
 pub use lookup::{Route, Walk};
 pub use record::{COPY_BYTES, EPOCH_BITS};
 
-use super::slot::{Child, Node, Slot};
+use super::slot::{Node, Slot};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -247,11 +253,8 @@ impl<'s> NodeCache<'s> {
         }
         let (mut leaves, mut nodes) = (0, 0);
         for slot in node.slots() {
-            match slot.child() {
-                Ok(Child::Leaf(_)) => leaves += 1,
-                Ok(Child::Node(..)) => nodes += 1,
-                _ => {}
-            }
+            leaves += u32::from(slot.is_leaf());
+            nodes += u32::from(slot.below().is_some());
         }
         let units = if is_hashed(kind) && nodes > leaves { units_hinted(kind) } else { units_of(kind) };
         if !self.make_room(&mut writer, units, self.moves_max) {
@@ -288,7 +291,7 @@ impl<'s> NodeCache<'s> {
             self.set_root(word, epoch);
             return;
         }
-        let Ok(Child::Node(kind, _)) = owner.child() else { return };
+        let Some((kind, _)) = owner.below() else { return };
         if self.log.is_empty() || index >= kind.slots() {
             return;
         }

@@ -94,6 +94,25 @@ pub(super) fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Optio
     Some(FoundSlot { index: usize::from((numbers >> (8 * (at % 4))) as u8), word, at })
 }
 
+/// Looks for the slot of the greatest byte that is not above `byte`: in a copy of a node of tiles. The bytes below are
+/// tried one after the other, as many as are likely to have a slot; then all slots are.
+#[inline(never)]
+pub(super) fn search_floor(record: &[AtomicU32], kind: NodeType, byte: u8) -> Option<FoundSlot> {
+    let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();
+    let slots = slots.get(..kind.slots())?;
+    if is_hashed(kind) {
+        let nearest = (0..=byte).rev().take(kind.slots() / 8).find_map(|byte| search(record, kind, byte));
+        if nearest.is_some() {
+            return nearest;
+        }
+    }
+    let below = slots.iter().filter_map(|[low, _]| {
+        let low = Slot(u64::from(low.load(Relaxed)));
+        (!low.is_empty() && low.partial() <= byte).then_some(low.partial())
+    });
+    search(record, kind, below.max()?)
+}
+
 /// Changes a record that readers may be reading.
 pub(super) fn patching(record: &[AtomicU32], change: impl FnOnce(&[AtomicU32])) {
     let Some(turn) = record.get(1) else { return };

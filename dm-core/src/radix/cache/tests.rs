@@ -1,7 +1,10 @@
 extern crate std;
-use super::super::slot::{self, Header, NodeType, Place};
+use super::super::slot::{self, Child, Header, NodeType, Place};
+use super::super::tile::Tile;
 use super::*;
+use crate::remote::address::Address;
 use crate::verbs::NodeId;
+use proptest::prelude::*;
 use std::{vec, vec::Vec};
 
 fn storage(bytes: usize) -> Vec<AtomicU32> {
@@ -20,7 +23,7 @@ fn node_slot(kind: u8, n: u64) -> Slot {
 }
 
 fn insert(cache: &NodeCache<'_>, to: Slot, image: &[u8]) {
-    let Ok(Child::Node(kind, _)) = to.child() else { panic!() };
+    let Some((kind, _)) = to.below() else { panic!() };
     cache.insert(to, &Node::new(image, kind, 1).unwrap(), 0);
 }
 
@@ -351,5 +354,88 @@ fn lookups_in_steps_end_where_others_do() {
         }
         assert!(cache.follow(&mut walk, &key, 0, Some(nothing)));
         assert_eq!(walk.route.word, ends, "turn {turn}");
+    }
+}
+
+/// A node of tiles in the cache: to the slot that an image of it has, and above it if the copy lacks that slot.
+fn check_tiles(lows: &[u8], missing: &[bool], patched: bool) -> Result<(), TestCaseError> {
+    let words = storage(1 << 16);
+    let cache = NodeCache::new(&words);
+    let number = (1..=7).find(|number| NodeType::new(*number).unwrap().slots() >= lows.len()).unwrap();
+    let kind = NodeType::new(number).unwrap();
+    let top = Slot::tile_node(0, kind, Place::new(NodeId(0), 1600));
+    let mut sorted = lows.to_vec();
+    sorted.sort_unstable();
+    let slots: Vec<Slot> = (lows.iter().zip(1..))
+        .map(|(low, n)| {
+            let next = sorted.iter().find(|other| *other > low);
+            let last = next.map_or(255, |next| next - 1);
+            match n % 3 {
+                0 if last == *low => Slot::tile_node(*low, NodeType::SMALLEST, Place::new(NodeId(0), 16_000 + 64 * n)),
+                1 => Slot::tile_leaf(*low, Address::new(NodeId(1), 6400 + 64 * n, n as u8)).unwrap(),
+                _ => Slot::void(Tile::new(*low, last).unwrap()),
+            }
+        })
+        .collect();
+    // The slot at byte 0 is the first one, and always there.
+    let is_missing = |index: usize| index > 0 && missing.get(index) == Some(&true);
+    let old = slots.iter().enumerate().filter(|(index, _)| !is_missing(*index)).map(|(_, slot)| *slot);
+    let old: Vec<Slot> = if patched { slots[..1].to_vec() } else { old.collect() };
+    cache.set_root(top, 0);
+    insert(&cache, top, &image(number, 1, b"k", old.iter().copied()));
+    if patched {
+        let learned = slots.iter().enumerate().skip(1).filter(|(index, _)| !is_missing(*index));
+        learned.for_each(|(index, slot)| cache.patch(top.closed(), index, *slot, 0));
+    }
+    for byte in 0..=255 {
+        let known = slots.iter().enumerate().filter(|(index, slot)| !is_missing(*index) && slot.partial() <= byte);
+        let (_, slot) = known.max_by_key(|(_, slot)| slot.partial()).unwrap();
+        let route = cache.route(&[b'k', byte, 9], 0).unwrap();
+        if slot.may_cover(byte) {
+            prop_assert_eq!((route.word, route.depth, route.owner), (*slot, 2, top), "byte {}", byte);
+            prop_assert!(!patched || slots[route.index] == *slot);
+        } else {
+            prop_assert_eq!((route.word, route.depth), (top, 0), "byte {}", byte);
+        }
+    }
+    prop_assert_eq!(cache.route(b"x99", 0).unwrap().word, top);
+    Ok(())
+}
+
+#[test]
+fn a_node_of_tiles_below_a_node_of_bytes_is_searched_for_the_floor() {
+    let words = storage(1 << 16);
+    let cache = NodeCache::new(&words);
+    let top = node_slot(3, 100);
+    let below = Slot::tile_node(b'a', NodeType::new(2).unwrap(), Place::new(NodeId(0), 8000));
+    let leaf = |low: u8| Slot::tile_leaf(low, Address::new(NodeId(0), 64 * (1 + u64::from(low)), low)).unwrap();
+    cache.set_root(top, 0);
+    insert(&cache, top, &image(3, 0, b"", [below]));
+    let Some((kind, _)) = below.below() else { panic!() };
+    // Copied while its slot was closed, and found when it is open.
+    let bytes = image(2, 1, b"a", [leaf(0), leaf(90), leaf(10)]);
+    cache.insert(below.closed(), &Node::new(&bytes, kind, 1).unwrap(), 0);
+    for (byte, low, index) in [(0, 0, 0), (9, 0, 0), (10, 10, 2), (89, 10, 2), (90, 90, 1), (255, 90, 1)] {
+        let route = cache.route(&[b'a', byte], 0).unwrap();
+        assert_eq!((route.word, route.index, route.depth), (leaf(low), index, 2), "byte {byte}");
+    }
+    assert_eq!(cache.route(&[b'b', 0], 0).unwrap().word, top, "of bytes: only equal ones");
+    cache.patch(top, 0, below.closed(), 0);
+    assert_eq!(cache.route(&[b'a', 0], 0).unwrap().word, below.closed(), "a closed word is not followed");
+}
+
+proptest! {
+    #[test]
+    fn a_copy_of_tiles_leads_to_the_floor(
+        lows in proptest::collection::btree_set(1_u8..=255, 0..255),
+        turn in any::<usize>(),
+        missing in proptest::collection::vec(any::<bool>(), 256),
+        patched in any::<bool>(),
+    ) {
+        let mut lows: Vec<u8> = lows.into_iter().collect();
+        let count = lows.len().max(1);
+        lows.rotate_left(turn % count);
+        lows.insert(0, 0);
+        check_tiles(&lows, &missing, patched)?;
     }
 }

@@ -5,13 +5,11 @@ use super::values::{digits, error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::dolphin::layout::block::{self, BlockHead, BlockPointer};
 use dm_core::dolphin::layout::leaf::{CELL_FIELDS, HEAD_FIELDS, Head, Leaf, LeafMut, Value};
-use dm_core::dolphin::layout::node::{self, TileNode};
 use dm_core::dolphin::layout::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES};
-use dm_core::dolphin::layout::slot::{TileChild, TileSlot};
 use dm_core::dolphin::population::SLOTS_PER_LEAF_MAX;
 use dm_core::dolphin::spear::{Presence, SEATS, Seat, Spear};
-use dm_core::dolphin::tile::{Bounds, Tile};
-use dm_core::radix::slot::{Header, NodeType, Place, word};
+use dm_core::radix::slot::{self, Child, Header, Node, NodeType, Place, Slot, word};
+use dm_core::radix::tile::{Bounds, Tile};
 use dm_core::remote::address::Address;
 use dm_core::remote::owner_tag::OwnerTag;
 use dm_core::remote::superblock::ROW_COUNT;
@@ -87,13 +85,13 @@ pub(super) const DOLPHIN_SPEAR: Structure = Structure {
 
 // ---- slots and nodes ---------------------------------------------------------------------------------------------
 
-fn slot_text(slot: TileSlot) -> String {
-    let mut text = match slot.child() {
-        Ok(TileChild::Empty) => "nothing".to_owned(),
-        Ok(TileChild::Void(tile)) => format!("void {:#04x}..={:#04x}", tile.low(), tile.last()),
-        Ok(TileChild::Leaf(leaf)) => format!("leaf at {leaf}"),
-        Ok(TileChild::Node { kind, place, special }) => {
-            let tiles = if special { " with tiles" } else { "" };
+fn slot_text(slot: Slot) -> String {
+    let mut text = match slot.tile_child() {
+        Ok(Child::Empty) => "nothing".to_owned(),
+        Ok(Child::Void(tile)) => format!("void {:#04x}..={:#04x}", tile.low(), tile.last()),
+        Ok(Child::Leaf(leaf)) => format!("leaf at {leaf}"),
+        Ok(Child::Node(kind, place)) => {
+            let tiles = if slot.is_special() { " with tiles" } else { "" };
             format!("node of {} slots{tiles} at {}:{:#x}", kind.slots(), place.node().0, place.offset())
         }
         Err(found) => return found.to_string(),
@@ -110,34 +108,34 @@ pub(super) const DOLPHIN_SLOT: Structure = Structure {
     text: "One little-endian word, changed by CAS only once its node is published. Nodes and empty slots are radix_slot's with\n\
            one mark more. A slot's tile reaches from its byte to the next slot's; a leaf says its bounds itself, a void says\n\
            where it ends, a node's tile has one byte.",
-    tables: &[("word", TileSlot::FIELDS)],
+    tables: &[("word", Slot::TILE_FIELDS)],
     constants: &[("SLOTS_PER_LEAF_MAX", SLOTS_PER_LEAF_MAX as u64, "slots of a node that lead to one leaf, at most")],
     samples: || {
         let kind = NodeType::new(2).expect("a type");
-        let sample = |title, slot: TileSlot, leads_to| {
-            let low = format!("{:#x}", slot.low());
+        let sample = |title, slot: Slot, leads_to| {
+            let low = format!("{:#x}", slot.partial());
             Sample::new(title, &slot.0.to_le_bytes(), &[("low", low.as_str()), ("leads to", leads_to)])
         };
         vec![
-            sample("a leaf of generation 41", TileSlot::leaf(0x20, LEAF).expect("a leaf"), "leaf at 1:0x12340.41"),
+            sample("a leaf of generation 41", Slot::tile_leaf(0x20, LEAF).expect("a leaf"), "leaf at 1:0x12340.41"),
             sample(
                 "the same, frozen",
-                TileSlot::leaf(0x20, LEAF).expect("a leaf").frozen(),
+                Slot::tile_leaf(0x20, LEAF).expect("a leaf").frozen(),
                 "leaf at 1:0x12340.41, frozen",
             ),
-            sample("no leaf for bytes 0x30 to 0x7f", TileSlot::void(tile(0x30, 0x7f)), "void 0x30..=0x7f"),
+            sample("no leaf for bytes 0x30 to 0x7f", Slot::void(tile(0x30, 0x7f)), "void 0x30..=0x7f"),
             sample(
                 "a node, while the leaf in its stead is not retired",
-                TileSlot::node(0x2f, kind, Place::new(NodeId(3), 0x1230)).closed(),
+                Slot::tile_node(0x2f, kind, Place::new(NodeId(3), 0x1230)).closed(),
                 "node of 8 slots with tiles at 3:0x1230, closed",
             ),
-            sample("empty", TileSlot::EMPTY, "nothing"),
+            sample("empty", Slot::EMPTY, "nothing"),
         ]
     },
     decode: |bytes| {
         let Some(word) = bytes.first_chunk() else { return error(&"too short") };
-        let slot = TileSlot(u64::from_le_bytes(*word));
-        vec![hex("low", u64::from(slot.low())), value("leads to", &slot_text(slot))]
+        let slot = Slot(u64::from_le_bytes(*word));
+        vec![hex("low", u64::from(slot.partial())), value("leads to", &slot_text(slot))]
     },
 };
 
@@ -152,11 +150,11 @@ pub(super) const DOLPHIN_NODE: Structure = Structure {
         let header = Header::new(kind, 0, 3, b"abcd");
         let mut image = [0; NodeType::SMALLEST.bytes()];
         let slots = [
-            TileSlot::leaf(0, LEAF).expect("a leaf"),
-            TileSlot::void(tile(0x62, 0xff)),
-            TileSlot::node(0x61, kind, Place::new(NodeId(0), 0x4000)),
+            Slot::tile_leaf(0, LEAF).expect("a leaf"),
+            Slot::void(tile(0x62, 0xff)),
+            Slot::tile_node(0x61, kind, Place::new(NodeId(0), 0x4000)),
         ];
-        node::build(&mut image, &header, 1, slots);
+        slot::build(&mut image, &header, 1, slots);
         vec![Sample::new(
             "below \"abc\": a leaf, then a node for one byte, then nothing",
             &image,
@@ -170,11 +168,11 @@ pub(super) const DOLPHIN_NODE: Structure = Structure {
     },
     decode: |bytes| {
         let Some(header) = Header::from_word(word(bytes, 0)) else { return error(&"no header") };
-        let node = match TileNode::new(bytes, header.kind, word(bytes, 8) as u8) {
+        let node = match Node::new(bytes, header.kind, word(bytes, 8) as u8) {
             Ok(node) => node,
             Err(found) => return error(&found),
         };
-        if let Err(found) = node.check() {
+        if let Err(found) = node.check_tiles() {
             return error(&found);
         }
         let mut values = vec![value("position", &header.position)];

@@ -11,7 +11,7 @@ const LEAF: LeafShape = LeafShape::new(8, 8);
 
 fn slot_values(slot: Slot) -> super::Values {
     let what = match slot.child() {
-        Ok(Child::Empty) => "nothing".to_owned(),
+        Ok(Child::Empty | Child::Void(_)) => "nothing".to_owned(),
         Ok(Child::Leaf(place)) => format!("leaf at {}:{:#x}", place.node().0, place.offset()),
         Ok(Child::Node(kind, place)) => {
             format!("node of {} slots at {}:{:#x}", kind.slots(), place.node().0, place.offset())

@@ -1,0 +1,262 @@
+//! Descents in a tree of tiles: from a key to its leaf, which is not READ here, or to where its leaf would be.
+//!
+//! As in a tree of bytes ([`super::descent`]), the cursor stands at a slot, and only a fresh word may prove that a key
+//! is absent. What differs:
+//!
+//! - A leaf has many keys, and says its bounds itself. The descent ends in front of it. If the caller finds that the
+//!   leaf is not the key's, the descent goes on from the node that has the slot ([`Start::Again`]): a slot may have
+//!   been appended there. A READ of the slot alone would not tell.
+//! - A word that proves that a key is absent is a void, which says its tile, or one that leads to a node with another
+//!   header.
+//! - Words may be *closed*. Copies are not followed through closed words, and an open word that leads to a node is not
+//!   closed again. So if no word of the path that the descent has READ is closed, none of the path is.
+
+use super::cursor::DescentCursor;
+use super::slot::{Child, Compared, Header, Node, Slot};
+use super::tile::Tile;
+use super::tree::{Tree, Way, corrupt};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::marks::Mark;
+use crate::operation::OpError;
+use crate::remote::address::Address;
+use core::ops::Range;
+
+/// Where a descent begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Start {
+    /// Where the copies end.
+    Copies,
+    /// At the root slot, which is READ.
+    Root,
+    /// At the node that has the slot of this cursor, which is READ anew.
+    Again(TileCursor),
+}
+
+/// Where a descent stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileCursor {
+    /// The slot.
+    pub slot: DescentCursor,
+    /// The slot's tile, as the image of its node has it. `None`: the descent has not READ the node, or this is the root
+    /// slot.
+    pub tile: Option<Tile>,
+    /// The slot that leads to the slot's node: where the node is replaced. `None`: as with `tile`, or the descent began
+    /// at that node.
+    pub above: Option<DescentCursor>,
+    /// Some word on the way is closed: the operation must not change anything here before it was opened.
+    pub closed: bool,
+}
+
+/// What is at the end of a descent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TileEnd {
+    /// The root slot, empty.
+    Empty,
+    /// A leaf, which was not READ. The word may be stale even if it is fresh: the leaf's bounds decide.
+    Leaf(Address),
+    /// No leaf has keys of this tile, and the key is in it.
+    Void(Tile),
+    /// A node whose header differs from the key at this position. It is in node image 0.
+    Header(usize),
+}
+
+/// What a descent finds in a node of tiles.
+enum Look {
+    /// No node of this index, or one that cannot be here.
+    Unfit(&'static str),
+    /// The image is of instants between which the node has changed.
+    Torn,
+    /// The node's header differs from the key at this position.
+    Differs(usize),
+    /// The slot of the key's byte.
+    Found {
+        word: Slot,
+        index: u8,
+        position: u8,
+        tile: Tile,
+        /// As [`Floor::current`](super::floor::Floor::current).
+        current: bool,
+        /// This slot, or the next one to be filled, is frozen.
+        frozen: bool,
+    },
+}
+
+/// A descent ends within so many steps, or its tree is corrupt: levels, and repetitions of READs.
+const STEPS_MAX: u32 = 1024;
+
+impl TileCursor {
+    const fn at(slot: DescentCursor) -> Self {
+        Self { slot, tile: None, above: None, closed: slot.word.is_closed() }
+    }
+}
+
+impl Tree<'_> {
+    /// Descends to the key at scratch range `key`. With `helps` it replaces a node on its way that another lane has
+    /// begun to freeze, so that the slot where the descent ends can be changed.
+    ///
+    /// The loop ends: as [`super::descent`] says, and torn images and replacements are attempts, which are limited.
+    pub(crate) async fn descend(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        key: &Range<usize>,
+        start: Start,
+        helps: bool,
+    ) -> Result<(TileCursor, TileEnd), Interrupt> {
+        let mut attempts = 0;
+        let mut cursor = match start {
+            Start::Again(cursor) => self.look_again(lane, way, key, &cursor, &mut attempts).await?,
+            Start::Copies if way.copies => match self.route(lane, key).await {
+                Some(route) => TileCursor::at(DescentCursor::copied(&route)),
+                None => TileCursor::at(self.read_root(lane, way).await?),
+            },
+            Start::Copies | Start::Root => TileCursor::at(self.read_root(lane, way).await?),
+        };
+        for _ in 0..STEPS_MAX {
+            let slot = cursor.slot;
+            if !slot.fresh && slot.word.is_closed() {
+                cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
+                continue;
+            }
+            let what = match slot.word.tile_child() {
+                Ok(Child::Leaf(leaf)) => return Ok((cursor, TileEnd::Leaf(leaf))),
+                Ok(Child::Empty) if slot.fresh && slot.owner.is_empty() => return Ok((cursor, TileEnd::Empty)),
+                Ok(Child::Void(tile)) if slot.fresh => return Ok((cursor, TileEnd::Void(tile))),
+                Ok(Child::Empty | Child::Void(_)) => "an empty slot",
+                Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
+                    lane.port().call(self.node_request(kind, place)).await?;
+                    match self.look_at_tiles(lane, way, key, &slot, Some(slot.depth)) {
+                        Look::Differs(at) if slot.fresh => return Ok((cursor, TileEnd::Header(at))),
+                        Look::Differs(_) => "a node of another prefix",
+                        Look::Torn => {
+                            lane.mark(Mark::TORN_READ);
+                            lane.attempt(&mut attempts, "reading a node of tiles")?;
+                            continue;
+                        }
+                        Look::Found { frozen: true, .. } if helps && !cursor.closed => {
+                            cursor = if slot.fresh {
+                                lane.mark(Mark::HELPED_REPLACEMENT);
+                                self.replace_tiles(lane, way, &slot, 0).await?;
+                                TileCursor::at(self.read_root(lane, way).await?)
+                            } else {
+                                self.look_again(lane, way, key, &cursor, &mut attempts).await?
+                            };
+                            lane.attempt(&mut attempts, "replacing full nodes on the way")?;
+                            continue;
+                        }
+                        Look::Found { word, index, position, tile, current, .. } => {
+                            if word.is_frozen() {
+                                lane.mark(Mark::FROZEN_SLOT);
+                            }
+                            let below = DescentCursor {
+                                word: word.thawed(),
+                                depth: position + 1,
+                                index,
+                                fresh: slot.fresh || current,
+                                owner: slot.word,
+                            };
+                            cursor = TileCursor {
+                                slot: below,
+                                tile: Some(tile),
+                                above: Some(slot),
+                                closed: cursor.closed || word.is_closed(),
+                            };
+                            continue;
+                        }
+                        Look::Unfit(what) => what,
+                    }
+                }
+                Ok(Child::Node(..)) => "a pointer beyond the pool",
+                Err(_) => "a slot with unknown bits",
+            };
+            if slot.fresh {
+                return Err(corrupt(slot.place(way), what).into());
+            }
+            cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
+        }
+        Err(corrupt(way.root, "a path that is too long").into())
+    }
+
+    /// READs the node that has the slot of `cursor` anew, and stands at the slot that has the key's byte now. If the
+    /// node may have left the tree, it stands at the root slot. The result is fresh.
+    async fn look_again(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        key: &Range<usize>,
+        cursor: &TileCursor,
+        attempts: &mut u32,
+    ) -> Result<TileCursor, OpError> {
+        let slot = cursor.slot;
+        // Words above a slot that a copy or this procedure led to are open. Of others only the descent knows.
+        let is_open_above = !cursor.closed || cursor.above.is_none();
+        let owner = slot.owner.open_below().filter(|(kind, place)| self.is_inside(*place, kind.bytes()));
+        if let Some((kind, place)) = owner.filter(|_| is_open_above) {
+            let above = DescentCursor { word: slot.owner, fresh: false, ..slot };
+            loop {
+                lane.port().call(self.node_request(kind, place)).await?;
+                match self.look_at_tiles(lane, way, key, &above, None) {
+                    Look::Found { word, index, position, tile, current: true, frozen: false } => {
+                        lane.mark(if word == slot.word { Mark::CONFIRMED } else { Mark::STALE_CACHE });
+                        let slot = DescentCursor { word, depth: position + 1, index, fresh: true, owner: slot.owner };
+                        return Ok(TileCursor { slot, tile: Some(tile), above: None, closed: word.is_closed() });
+                    }
+                    Look::Torn => {
+                        lane.mark(Mark::TORN_READ);
+                        lane.attempt(attempts, "reading a node of tiles")?;
+                    }
+                    _ => break,
+                }
+            }
+            lane.mark(Mark::RESTART);
+        }
+        Ok(TileCursor::at(self.read_root(lane, way).await?))
+    }
+
+    /// Looks for the key in node image 0, to which `cursor` leads. `begin`: where the node begins; `None`: not known,
+    /// so all bytes of its header have to be the key's.
+    fn look_at_tiles(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        key: &Range<usize>,
+        cursor: &DescentCursor,
+        begin: Option<u8>,
+    ) -> Look {
+        let Some((kind, _)) = cursor.word.below().filter(|_| cursor.word.is_special()) else {
+            return Look::Unfit("a node without tiles");
+        };
+        lane.port().with(|scratch| {
+            let key = scratch.get(key.clone()).unwrap_or_default();
+            let node = match Node::new(self.scratch.node(0).of(scratch), kind, self.index) {
+                Ok(node) => node,
+                Err(DecodeError::Corrupt(what)) => return Look::Unfit(what),
+                Err(_) => return Look::Unfit("no node"),
+            };
+            let Header { position, size, .. } = node.header;
+            match node.header.compare(usize::from(begin.unwrap_or(position - size)), key) {
+                Compared::Unfit => return Look::Unfit("a node that cannot be here"),
+                Compared::Differs(at) => return Look::Differs(at),
+                Compared::Fits => {}
+            }
+            match node.floor(key.get(usize::from(position)).copied().unwrap_or_default()) {
+                Ok(found) => {
+                    // An image in which every slot is frozen may be of a node that has been replaced.
+                    if way.copies && found.current {
+                        self.cache.insert(cursor.word, &node, self.epoch(lane));
+                    }
+                    let (word, index, tile, current) = (found.slot, found.index as u8, found.tile, found.current);
+                    let frozen = word.is_frozen() || node.free().is_some_and(|free| node.slot(free).is_frozen());
+                    Look::Found { word, index, position, tile, current, frozen }
+                }
+                Err(DecodeError::Corrupt(what)) => Look::Unfit(what),
+                Err(_) => Look::Torn,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
