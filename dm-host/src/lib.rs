@@ -1,4 +1,21 @@
-//! Binds dm-core's verb requests to memory: shared memory on one machine, or queue pairs on a NIC. This crate has no
+//! Ordered indexes in disaggregated memory, embedded in a program.
+//!
+//! ```
+//! use dm_host::prelude::*;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let pool = Pool::embedded(64 << 20)?;
+//!     let sizes = dm_host::dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
+//!     let session = Session::open_or_create(&pool, "files", sizes, &SessionOptions::default())?;
+//!     session.upsert(b"/etc/foo", &7u64.to_le_bytes()).wait()?;
+//!     assert!(session.get(b"/etc/foo").wait()?.is_some());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Inside
+//!
+//! This crate binds dm-core's verb requests to memory: shared memory on one machine, or queue pairs on a NIC. It has no
 //! index logic.
 //!
 //! In order of reading:
@@ -16,6 +33,7 @@
 //! - [`kinds`]: indexes of any kind that the catalog names.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API that an application embeds an index with.
+//! - [`prelude`]: the names that most programs need.
 //! - `c` (feature `c`): the same API for C.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 //! - `fetch`: prefetches lines before they are needed.
@@ -32,8 +50,11 @@ pub mod kinds;
 pub mod memory_node;
 mod metrics;
 pub mod pool;
+pub mod prelude;
 pub mod region;
 mod rootless;
 pub mod session;
 pub mod solo;
 pub mod worker;
+
+pub use dm_core;

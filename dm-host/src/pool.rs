@@ -1,4 +1,11 @@
 //! A pool that this process is connected to: its memory nodes, and what their superblocks and the catalog say.
+//!
+//! [`Pool::connect`] reaches memory nodes of this machine, by the control sockets of their daemons. [`Pool::embedded`]
+//! needs no daemon: its memory nodes are memory of this process.
+
+mod embedded;
+
+pub use embedded::EmbeddedOptions;
 
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};
@@ -6,6 +13,8 @@ use crate::fabric::shm::{ShmFabric, ShmOptions};
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
+use crate::region::RegionError;
+use crate::region::lines::AccessError;
 use crate::solo::block_on;
 use dm_core::error::VerbError;
 #[cfg(feature = "verbs")]
@@ -14,7 +23,7 @@ use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
 use dm_core::memory::rows::RowError;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::superblock::{NodeDescription, Superblock, SuperblockError};
+use dm_core::remote::superblock::{FormatError, NodeDescription, PoolPlan, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
@@ -109,6 +118,15 @@ pub enum PoolError {
     /// The keeper's thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
+    /// The memory of an embedded pool cannot be had.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// An embedded pool cannot have these sizes.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The first image of an embedded pool does not fit into its memory.
+    #[error("cannot write the first image of an embedded pool: {0}")]
+    Image(#[from] AccessError),
 }
 
 /// Why an index whose root word is 0 is not taken for an empty one.
@@ -361,9 +379,7 @@ fn describe(
 }
 
 /// Formats the region of a new memory node, for the daemon and for tools that serve memory themselves.
-pub fn format(
-    plan: &dm_core::remote::superblock::PoolPlan,
-) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
+pub fn format(plan: &PoolPlan) -> Result<Vec<u8>, FormatError> {
     use zerocopy::IntoBytes;
     Ok(plan.format()?.as_bytes().to_vec())
 }

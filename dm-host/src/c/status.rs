@@ -248,7 +248,8 @@ fn of_pool(error: &PoolError) -> dm_status {
         PoolError::Parameters { .. } => dm_status::DM_CANNOT_OPEN,
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
-        PoolError::Thread(_) => dm_status::DM_SYSTEM,
+        PoolError::Thread(_) | PoolError::Region(_) => dm_status::DM_SYSTEM,
+        PoolError::Format(_) | PoolError::Image(_) => dm_status::DM_INVALID_ARGUMENT,
     }
 }
 
