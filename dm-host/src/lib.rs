@@ -5,10 +5,9 @@
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let pool = Pool::embedded(64 << 20)?;
-//!     let sizes = dm_host::dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
-//!     let session = Session::open_or_create(&pool, "files", sizes, &SessionOptions::default())?;
-//!     session.upsert(b"/etc/foo", &7u64.to_le_bytes()).wait()?;
-//!     assert!(session.get(b"/etc/foo").wait()?.is_some());
+//!     let sizes = Table::<&str, u64>::open(&pool, "file sizes")?;
+//!     sizes.upsert("/etc/hosts", 312).wait()?;
+//!     assert_eq!(sizes.get("/etc/hosts").wait()?, Some(312));
 //!     Ok(())
 //! }
 //! ```

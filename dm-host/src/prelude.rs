@@ -2,8 +2,8 @@
 
 pub use crate::pool::{EmbeddedOptions, Pool, PoolError};
 pub use crate::session::{
-    Call, Calls, Delete, DeleteIf, Insert, OpenError, Page, Scan, Session, SessionError, SessionOptions, Update,
-    UpdateIf, Upsert,
+    Call, Calls, Delete, DeleteIf, IndexOptions, Insert, Key, OpenError, Page, Range, Scan, Session, SessionError,
+    SessionOptions, Table, Update, UpdateIf, Upsert, Value,
 };
 pub use dm_core::operation::Effect;
 pub use dm_core::remote::catalog::IndexKind;

@@ -95,6 +95,7 @@ mod page;
 mod queue;
 mod statistics;
 mod supervisor;
+pub mod table;
 mod watch;
 
 pub use call::Call;
@@ -104,6 +105,7 @@ pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
+pub use table::{IndexOptions, Key, Range, Table, Value};
 
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
@@ -248,7 +250,7 @@ impl Session {
         }
         let (entry, found) = pool.find_index(name)?;
         if found.items.is_some() != parameters.items.is_some() {
-            return Err(OpenError::Items { name: name.to_owned(), items: found.items.is_some() });
+            return Err(OpenError::Lengths { name: name.to_owned(), any_length: found.items.is_some() });
         }
         let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {

@@ -57,12 +57,24 @@ pub enum OpenError {
         wanted: Box<IndexParameters>,
     },
     /// The index exists, and either it or what was asked for has keys and values of any length, but not both.
-    #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*items), lengths(!*items))]
-    Items {
+    #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*any_length), lengths(!*any_length))]
+    Lengths {
         /// Its name.
         name: String,
-        /// Whether the existing index has them.
-        items: bool,
+        /// Whether those of the existing index have any length.
+        any_length: bool,
+    },
+    /// The index has no room for the keys or the values of a table.
+    #[error("{type_name} does not fit into the {part}s of this index: they have {}{bytes} bytes", if *any_length { "up to " } else { "" })]
+    Type {
+        /// `key` or `value`.
+        part: &'static str,
+        /// The type.
+        type_name: &'static str,
+        /// Bytes of the index's keys or values.
+        bytes: usize,
+        /// Whether these have any length up to that.
+        any_length: bool,
     },
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
@@ -75,8 +87,8 @@ pub enum OpenError {
     Panicked,
 }
 
-const fn lengths(items: bool) -> &'static str {
-    if items { "any length" } else { "one size" }
+const fn lengths(any_length: bool) -> &'static str {
+    if any_length { "any length" } else { "one size" }
 }
 
 /// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless.
@@ -118,6 +130,16 @@ pub enum SessionError {
     /// Refused before anything was queued: a value of any length does not go into room of a fixed size.
     #[error("values of this index have any length: get them one by one")]
     AnyLength,
+    /// A record of the index is not of the types of the table. Nothing was changed.
+    #[error("a {part} of {bytes} bytes in the index is no {type_name} (nothing was changed)")]
+    NotOfType {
+        /// `key` or `value`.
+        part: &'static str,
+        /// The type.
+        type_name: &'static str,
+        /// Bytes of the key or value.
+        bytes: usize,
+    },
     /// Refused before anything was queued: a page holds fewer records, or none were asked for.
     #[error("a page of {given} records: this session's pages have 1 to {max}")]
     PageRecords {
