@@ -153,9 +153,45 @@ impl Session {
         Calls::new(keys.iter().map(|key| self.get(key.as_ref())))
     }
 
+    /// Which of many keys have records.
+    pub fn multi_exists<'a, K: AsRef<[u8]>>(&'a self, keys: &'a [K]) -> Calls<'a, bool> {
+        Calls::new(keys.iter().map(|key| self.exists(key.as_ref())))
+    }
+
+    /// Adds many records, where their keys are absent.
+    pub fn multi_insert<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Insert> {
+        Calls::new(records.iter().map(|(key, value)| self.insert(key.as_ref(), value.as_ref())))
+    }
+
+    /// Replaces the values of many keys, where these exist.
+    pub fn multi_update<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Update> {
+        Calls::new(records.iter().map(|(key, value)| self.update(key.as_ref(), value.as_ref())))
+    }
+
     /// Upserts many records. If several have the same key, any of them may be the last.
     pub fn multi_put<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, Upsert> {
         Calls::new(records.iter().map(|(key, value)| self.upsert(key.as_ref(), value.as_ref())))
+    }
+
+    /// Replaces the values of many keys, where these are the expected ones: of each key, the expected value and the
+    /// new one.
+    pub fn multi_update_if<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &'a self,
+        records: &'a [(K, V, V)],
+    ) -> Calls<'a, UpdateIf> {
+        let call =
+            |(key, expected, value): &'a (K, V, V)| self.update_if(key.as_ref(), expected.as_ref(), value.as_ref());
+        Calls::new(records.iter().map(call))
+    }
+
+    /// Removes many keys.
+    pub fn multi_delete<'a, K: AsRef<[u8]>>(&'a self, keys: &'a [K]) -> Calls<'a, Delete> {
+        Calls::new(keys.iter().map(|key| self.delete(key.as_ref())))
+    }
+
+    /// Removes many keys, where their values are the expected ones.
+    pub fn multi_delete_if<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(&'a self, records: &'a [(K, V)]) -> Calls<'a, DeleteIf> {
+        Calls::new(records.iter().map(|(key, expected)| self.delete_if(key.as_ref(), expected.as_ref())))
     }
 
     /// The first `records` records between `low` and `high`, at most [`Session::page_records`]; fewer where they have

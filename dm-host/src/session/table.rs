@@ -225,9 +225,49 @@ impl<K: Key, V: Value> Table<K, V> {
         Calls::new(keys.into_iter().map(|key| self.get(key)))
     }
 
+    /// Which of many keys have records.
+    pub fn multi_exists<'k>(&self, keys: impl IntoIterator<Item = K::Ref<'k>>) -> Calls<'_, bool> {
+        Calls::new(keys.into_iter().map(|key| self.exists(key)))
+    }
+
+    /// Adds many records, where their keys are absent.
+    pub fn multi_insert<'k>(
+        &self,
+        records: impl IntoIterator<Item = (K::Ref<'k>, V::Ref<'k>)>,
+    ) -> Calls<'_, Insert<V::Owned>> {
+        Calls::new(records.into_iter().map(|(key, value)| self.insert(key, value)))
+    }
+
+    /// Replaces the values of many keys, where these exist.
+    pub fn multi_update<'k>(&self, records: impl IntoIterator<Item = (K::Ref<'k>, V::Ref<'k>)>) -> Calls<'_, Update> {
+        Calls::new(records.into_iter().map(|(key, value)| self.update(key, value)))
+    }
+
     /// Upserts many records. If several have the same key, any of them may be the last.
     pub fn multi_put<'k>(&self, records: impl IntoIterator<Item = (K::Ref<'k>, V::Ref<'k>)>) -> Calls<'_, Upsert> {
         Calls::new(records.into_iter().map(|(key, value)| self.upsert(key, value)))
+    }
+
+    /// Replaces the values of many keys, where these are the expected ones: of each key, the expected value and the
+    /// new one.
+    pub fn multi_update_if<'k>(
+        &self,
+        records: impl IntoIterator<Item = (K::Ref<'k>, V::Ref<'k>, V::Ref<'k>)>,
+    ) -> Calls<'_, UpdateIf<V::Owned>> {
+        Calls::new(records.into_iter().map(|(key, expected, value)| self.update_if(key, expected, value)))
+    }
+
+    /// Removes many keys.
+    pub fn multi_delete<'k>(&self, keys: impl IntoIterator<Item = K::Ref<'k>>) -> Calls<'_, Delete> {
+        Calls::new(keys.into_iter().map(|key| self.delete(key)))
+    }
+
+    /// Removes many keys, where their values are the expected ones.
+    pub fn multi_delete_if<'k>(
+        &self,
+        records: impl IntoIterator<Item = (K::Ref<'k>, V::Ref<'k>)>,
+    ) -> Calls<'_, DeleteIf<V::Owned>> {
+        Calls::new(records.into_iter().map(|(key, expected)| self.delete_if(key, expected)))
     }
 
     // ---- bytes -----------------------------------------------------------------------------------------------

@@ -154,3 +154,43 @@ fn a_range_is_a_stream_that_lends_to_no_one_and_a_scan_lends() {
     }
     assert_eq!(seen, count);
 }
+
+/// Results of the keys 0 to 99: of the even ones, and of the odd ones.
+fn by_parity<T: Copy>(even: T, odd: T) -> impl Iterator<Item = Result<T, SessionError>> {
+    (0..100).map(move |key| Ok(if key % 2 == 0 { even } else { odd }))
+}
+
+#[test]
+fn many_operations_of_any_kind_answer_in_order() {
+    let pool = pool_here(1);
+    let table: Table<u8, u8> = open(&pool, "bytes", IndexOptions::new());
+    let keys = || 0..100;
+    let even = || keys().filter(|key| key % 2 == 0);
+    assert!(
+        table.multi_insert(even().map(|key| (key, key))).wait().into_iter().all(|done| done == Ok(Insert::Inserted))
+    );
+    assert!(table.multi_exists(keys()).wait().into_iter().eq(by_parity(true, false)));
+    let updated = table.multi_update(keys().map(|key| (key, key + 1))).wait();
+    assert!(updated.into_iter().eq(by_parity(Update::Updated, Update::Absent)));
+    let exists = table.multi_insert(even().map(|key| (key, 0))).wait();
+    assert!(exists.into_iter().eq(even().map(|key| Ok(Insert::Exists(key + 1)))));
+    let updated = table.multi_update_if(keys().map(|key| (key, 1, 0))).wait();
+    assert_eq!(updated[..3], [Ok(UpdateIf::Updated), Ok(UpdateIf::Absent), Ok(UpdateIf::Mismatch(3))]);
+    let deleted = table.multi_delete_if(keys().map(|key| (key, 3))).wait();
+    assert_eq!(deleted[..3], [Ok(DeleteIf::Mismatch(0)), Ok(DeleteIf::Absent), Ok(DeleteIf::Deleted)]);
+    let found = block_on(table.multi_get([0, 1, 2, 4]));
+    assert_eq!(found, [Ok(Some(0)), Ok(None), Ok(None), Ok(Some(5))]);
+    let deleted = table.multi_delete([0, 1, 2]).wait();
+    assert_eq!(deleted, [Ok(Delete::Deleted), Ok(Delete::Absent), Ok(Delete::Absent)]);
+
+    // The same of bytes, where a wrong size is an error of that operation only.
+    let session = table.session();
+    let (one, two, wrong) = ([1; 8], [2; 8], [3; 7]);
+    let refused = SessionError::KeyBytes { given: 7, expected: 8 };
+    assert_eq!(session.multi_insert(&[(&one[..], one), (&wrong, one)]).wait(), [Ok(Insert::Inserted), Err(refused)]);
+    assert_eq!(session.multi_exists(&[&one[..], &two, &wrong]).wait(), [Ok(true), Ok(false), Err(refused)]);
+    assert_eq!(session.multi_update(&[(one, two), (two, two)]).wait(), [Ok(Update::Updated), Ok(Update::Absent)]);
+    assert_eq!(session.multi_update_if(&[(one, one, two)]).wait(), [Ok(UpdateIf::Mismatch(two.to_vec()))]);
+    assert_eq!(session.multi_delete_if(&[(one, one)]).wait(), [Ok(DeleteIf::Mismatch(two.to_vec()))]);
+    assert_eq!(session.multi_delete(&[one, two]).wait(), [Ok(Delete::Deleted), Ok(Delete::Absent)]);
+}
