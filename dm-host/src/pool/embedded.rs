@@ -1,6 +1,6 @@
 //! A pool whose memory nodes are memory of this process: no daemon, no socket. It ends with the process.
 
-use super::{Pool, PoolError, format, pool_id};
+use super::{Pool, PoolError, format};
 use crate::fabric::shm::ShmOptions;
 use crate::fabric::shm::litmus::Verdict;
 use crate::memory_node::RemoteNode;
@@ -69,7 +69,7 @@ impl Pool {
         };
         let node = |number| {
             let plan = PoolPlan {
-                pool_id: pool_id("embedded"),
+                pool_id: *b"embedded\0\0\0\0\0\0\0\0",
                 pool_incarnation: 1,
                 node: NodeId(number),
                 nodes: options.memory_nodes,

@@ -3,13 +3,13 @@
 use crate::assembly::AssemblyError;
 use crate::fabric::any::FabricError;
 use crate::kinds::{IndexParameterError, IndexParameters};
-use crate::pool::PoolError;
+use crate::pool::{PoolError, debug_is_text};
 use dm_core::operation::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why there is no session.
-#[derive(Debug, Error)]
+/// Why there is no session. Its `Debug` is its text.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// An operation on the pool or its catalog failed.
@@ -91,8 +91,8 @@ const fn lengths(any_length: bool) -> &'static str {
     if any_length { "any length" } else { "one size" }
 }
 
-/// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+/// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless. Its `Debug` is its text.
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// Refused before anything was queued: keys of this index have another size.
@@ -176,6 +176,8 @@ pub enum SessionError {
     #[error(transparent)]
     Operation(#[from] OpError),
 }
+
+debug_is_text! { OpenError, SessionError }
 
 impl SessionError {
     /// What the failed call did to the index.

@@ -194,3 +194,24 @@ fn many_operations_of_any_kind_answer_in_order() {
     assert_eq!(session.multi_delete_if(&[(one, one)]).wait(), [Ok(DeleteIf::Mismatch(two.to_vec()))]);
     assert_eq!(session.multi_delete(&[one, two]).wait(), [Ok(Delete::Deleted), Ok(Delete::Absent)]);
 }
+
+#[test]
+fn errors_are_texts_wherever_they_are_printed() {
+    let pool = pool_here(1);
+    let long = "n".repeat(48);
+    for name in ["", "line\n", &long] {
+        let refused = Table::<u64, u64>::open_with(&pool, name, &IndexOptions::new(), &options(1, 1)).unwrap_err();
+        assert!(matches!(refused, OpenError::Pool(PoolError::IndexName { .. })), "{refused}");
+        assert_eq!(
+            format!("{refused:?}"),
+            format!("an index cannot be called {name:?}: a name has 1 to 47 bytes and no control characters")
+        );
+    }
+    let table: Table<u64, u64> = open(&pool, &long[1..], IndexOptions::new());
+    table.close();
+    // As `main` prints it, whatever its error type is.
+    let closed: Box<dyn std::error::Error> = table.get(1).wait().unwrap_err().into();
+    assert_eq!(format!("{closed:?}"), "the session is closed (nothing was changed)");
+    let small = Pool::embedded(0).unwrap_err();
+    assert_eq!(format!("{small:?}"), small.to_string());
+}
