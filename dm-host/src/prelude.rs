@@ -1,5 +1,6 @@
 //! The names that most programs need: `use dm_host::prelude::*;`
 
+pub use crate::fabric::shm::ShmOptions;
 pub use crate::pool::{EmbeddedOptions, Pool, PoolError};
 pub use crate::session::{
     Call, Calls, Delete, DeleteIf, IndexOptions, Insert, Key, OpenError, Page, Range, Scan, Session, SessionError,

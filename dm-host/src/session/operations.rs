@@ -2,7 +2,6 @@
 
 use super::call::{Arguments, High};
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-use super::queue::Body;
 use super::{Call, Calls, Page, Scan, Session, SessionError};
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use std::borrow::Cow;
@@ -94,58 +93,43 @@ impl Session {
 
     /// Whether `key` has a record.
     pub fn exists<'a>(&'a self, key: &'a [u8]) -> Call<'a, bool> {
-        Call::new(self, self.point(OperationKind::Get, key), exists)
+        Call::new(self, self.point(OperationKind::Get, key), |outcome, _, _| Ok(outcome == Outcome::Found))
     }
 
     /// Adds a record if its key is absent.
     pub fn insert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Insert> {
         Call::new(self, self.write(OperationKind::Insert, key, value), |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Exists => Insert::Exists(body.value.to_vec()),
-                _ => Insert::Inserted,
-            })
+            Insert::of(outcome, || Ok(body.value.to_vec()))
         })
     }
 
     /// Replaces the value of a key that exists.
     pub fn update<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Update> {
-        Call::new(self, self.write(OperationKind::Update, key, value), update)
+        Call::new(self, self.write(OperationKind::Update, key, value), |outcome, _, _| Ok(Update::of(outcome)))
     }
 
     /// Adds a record, or replaces its value.
     pub fn upsert<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Call<'a, Upsert> {
-        Call::new(self, self.write(OperationKind::Upsert, key, value), upsert)
+        Call::new(self, self.write(OperationKind::Upsert, key, value), |outcome, _, _| Ok(Upsert::of(outcome)))
     }
 
     /// Replaces the value of a key if the value is `expected`.
     pub fn update_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8], value: &'a [u8]) -> Call<'a, UpdateIf> {
         let arguments = self.write(OperationKind::UpdateIf, key, value);
         let arguments = arguments.and_then(|arguments| self.expecting(arguments, expected));
-        Call::new(self, arguments, |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Absent => UpdateIf::Absent,
-                Outcome::Mismatch => UpdateIf::Mismatch(body.value.to_vec()),
-                _ => UpdateIf::Updated,
-            })
-        })
+        Call::new(self, arguments, |outcome, body, _| UpdateIf::of(outcome, || Ok(body.value.to_vec())))
     }
 
     /// Removes a key.
     pub fn delete<'a>(&'a self, key: &'a [u8]) -> Call<'a, Delete> {
-        Call::new(self, self.point(OperationKind::Delete, key), delete)
+        Call::new(self, self.point(OperationKind::Delete, key), |outcome, _, _| Ok(Delete::of(outcome)))
     }
 
     /// Removes a key if its value is `expected`.
     pub fn delete_if<'a>(&'a self, key: &'a [u8], expected: &'a [u8]) -> Call<'a, DeleteIf> {
         let arguments = self.point(OperationKind::DeleteIf, key);
         let arguments = arguments.and_then(|arguments| self.expecting(arguments, expected));
-        Call::new(self, arguments, |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Absent => DeleteIf::Absent,
-                Outcome::Mismatch => DeleteIf::Mismatch(body.value.to_vec()),
-                _ => DeleteIf::Deleted,
-            })
-        })
+        Call::new(self, arguments, |outcome, body, _| DeleteIf::of(outcome, || Ok(body.value.to_vec())))
     }
 
     /// The values of many keys.
@@ -245,22 +229,4 @@ impl Session {
     pub fn scan(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Scan<'_> {
         Scan::new(self, low.map(<[u8]>::to_vec), high.map(<[u8]>::to_vec))
     }
-}
-
-// What outcomes without a value mean; `Session` and `Table` share them.
-
-pub(super) fn exists(outcome: Outcome, _: &mut Body, _: &mut Option<&mut [u8]>) -> Result<bool, SessionError> {
-    Ok(outcome == Outcome::Found)
-}
-
-pub(super) fn update(outcome: Outcome, _: &mut Body, _: &mut Option<&mut [u8]>) -> Result<Update, SessionError> {
-    Ok(if outcome == Outcome::Absent { Update::Absent } else { Update::Updated })
-}
-
-pub(super) fn upsert(outcome: Outcome, _: &mut Body, _: &mut Option<&mut [u8]>) -> Result<Upsert, SessionError> {
-    Ok(if outcome == Outcome::Replaced { Upsert::Replaced } else { Upsert::Inserted })
-}
-
-pub(super) fn delete(outcome: Outcome, _: &mut Body, _: &mut Option<&mut [u8]>) -> Result<Delete, SessionError> {
-    Ok(if outcome == Outcome::Absent { Delete::Absent } else { Delete::Deleted })
 }

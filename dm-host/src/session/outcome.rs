@@ -1,6 +1,8 @@
 //! What point operations tell their callers. `V` is what a value is given as: its bytes, or a type of a
 //! [`Table`](super::table::Table).
 
+use dm_core::operation::Outcome;
+
 /// The outcome of an insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Insert<V = Vec<u8>> {
@@ -57,4 +59,50 @@ pub enum DeleteIf<V = Vec<u8>> {
     Mismatch(V),
     /// The key is absent.
     Absent,
+}
+
+// How the core says it; `value` takes the value that was found.
+
+impl<V> Insert<V> {
+    pub(super) fn of<E>(outcome: Outcome, value: impl FnOnce() -> Result<V, E>) -> Result<Self, E> {
+        Ok(if outcome == Outcome::Exists { Self::Exists(value()?) } else { Self::Inserted })
+    }
+}
+
+impl Update {
+    pub(super) fn of(outcome: Outcome) -> Self {
+        if outcome == Outcome::Absent { Self::Absent } else { Self::Updated }
+    }
+}
+
+impl Upsert {
+    pub(super) fn of(outcome: Outcome) -> Self {
+        if outcome == Outcome::Replaced { Self::Replaced } else { Self::Inserted }
+    }
+}
+
+impl Delete {
+    pub(super) fn of(outcome: Outcome) -> Self {
+        if outcome == Outcome::Absent { Self::Absent } else { Self::Deleted }
+    }
+}
+
+impl<V> UpdateIf<V> {
+    pub(super) fn of<E>(outcome: Outcome, value: impl FnOnce() -> Result<V, E>) -> Result<Self, E> {
+        Ok(match outcome {
+            Outcome::Absent => Self::Absent,
+            Outcome::Mismatch => Self::Mismatch(value()?),
+            _ => Self::Updated,
+        })
+    }
+}
+
+impl<V> DeleteIf<V> {
+    pub(super) fn of<E>(outcome: Outcome, value: impl FnOnce() -> Result<V, E>) -> Result<Self, E> {
+        Ok(match outcome {
+            Outcome::Absent => Self::Absent,
+            Outcome::Mismatch => Self::Mismatch(value()?),
+            _ => Self::Deleted,
+        })
+    }
 }

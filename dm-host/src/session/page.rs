@@ -79,6 +79,15 @@ impl Page {
     }
 }
 
+/// A key and its value, in a page.
+type Lent<'p> = (&'p [u8], &'p [u8]);
+
+/// A key and its value, or why there is none.
+type Copied = Result<(Vec<u8>, Vec<u8>), SessionError>;
+
+/// A page, if it is there.
+type PagePoll = Poll<Result<Page, SessionError>>;
+
 /// Records of a range in ascending order, fetched a page at a time; see [`Session::scan`].
 ///
 /// As an iterator it blocks for each page; as a [`Stream`] it is pending. [`Scan::next_record`] lends the bytes where
@@ -101,7 +110,7 @@ impl<'s> Scan<'s> {
     }
 
     /// The next record: its key and its value. Blocks when a page has to be fetched.
-    pub fn next_record(&mut self) -> Option<Result<(&[u8], &[u8]), SessionError>> {
+    pub fn next_record(&mut self) -> Option<Result<Lent<'_>, SessionError>> {
         match self.advance() {
             Some(Ok(())) => self.record().map(Ok),
             Some(Err(error)) => Some(Err(error)),
@@ -133,7 +142,7 @@ impl<'s> Scan<'s> {
     /// Goes to the next record; `fetch` gets a page out of a call, or leaves it pending.
     fn advance_by(
         &mut self,
-        fetch: &mut dyn FnMut(&mut Call<'s, Page>) -> Poll<Result<Page, SessionError>>,
+        fetch: &mut dyn FnMut(&mut Call<'s, Page>) -> PagePoll,
     ) -> Poll<Option<Result<(), SessionError>>> {
         loop {
             if let Some(page) = &self.page {
@@ -168,17 +177,17 @@ impl<'s> Scan<'s> {
     }
 
     /// The record that was given out last.
-    pub(super) fn record(&self) -> Option<(&[u8], &[u8])> {
+    pub(super) fn record(&self) -> Option<Lent<'_>> {
         self.page.as_ref()?.record(self.at.checked_sub(1)?)
     }
 
-    fn copy(&self) -> Option<Result<(Vec<u8>, Vec<u8>), SessionError>> {
+    fn copy(&self) -> Option<Copied> {
         self.record().map(|(key, value)| Ok((key.to_vec(), value.to_vec())))
     }
 }
 
 impl Iterator for Scan<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>), SessionError>;
+    type Item = Copied;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.advance()? {
@@ -189,7 +198,7 @@ impl Iterator for Scan<'_> {
 }
 
 impl Stream for Scan<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>), SessionError>;
+    type Item = Copied;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let scan = self.get_mut();

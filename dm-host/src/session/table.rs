@@ -18,16 +18,16 @@
 //! # }
 //! ```
 //!
-//! - [`Key`], [`Value`]: the types, and their bytes, which the module `typed` documents. Both can be implemented for
-//!   types of the application.
+//! - [`Key`], [`Value`]: the types, and their bytes, which [`typed`] documents. Both can be implemented for types of the
+//!   application.
 //! - [`IndexOptions`]: the kind of the index, and how long keys and values are.
-//! - [`Range`]: scans.
+//! - [`Range`]: the records of a range of keys.
 //!
 //! A table has no scans downwards, and so no last record: the indexes scan upwards only.
 
 mod options;
 mod range;
-mod typed;
+pub mod typed;
 
 pub use options::IndexOptions;
 pub use range::Range;
@@ -37,7 +37,6 @@ use super::Session;
 use super::call::{Arguments, Call, Fetch};
 use super::calls::Calls;
 use super::error::{OpenError, SessionError};
-use super::operations::{delete, exists, update, upsert};
 use super::options::SessionOptions;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 use super::page::{Page, Scan};
@@ -121,56 +120,41 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Whether `key` has a record.
     pub fn exists(&self, key: K::Ref<'_>) -> Call<'_, bool> {
-        self.call(self.point(OperationKind::Get, key), exists)
+        self.call(self.point(OperationKind::Get, key), |outcome, _, _| Ok(outcome == Outcome::Found))
     }
 
     /// Adds a record if its key is absent.
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Insert<V::Owned>> {
         self.call(self.write(OperationKind::Insert, key, value), |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Exists => Insert::Exists(value_in::<V>(body)?),
-                _ => Insert::Inserted,
-            })
+            Insert::of(outcome, || value_in::<V>(body))
         })
     }
 
     /// Replaces the value of a key that exists.
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Update> {
-        self.call(self.write(OperationKind::Update, key, value), update)
+        self.call(self.write(OperationKind::Update, key, value), |outcome, _, _| Ok(Update::of(outcome)))
     }
 
     /// Adds a record, or replaces its value.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Upsert> {
-        self.call(self.write(OperationKind::Upsert, key, value), upsert)
+        self.call(self.write(OperationKind::Upsert, key, value), |outcome, _, _| Ok(Upsert::of(outcome)))
     }
 
     /// Replaces the value of a key if the value is `expected`.
     pub fn update_if(&self, key: K::Ref<'_>, expected: V::Ref<'_>, value: V::Ref<'_>) -> Call<'_, UpdateIf<V::Owned>> {
         let arguments = self.write(OperationKind::UpdateIf, key, value);
-        self.call(self.expecting(arguments, expected), |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Absent => UpdateIf::Absent,
-                Outcome::Mismatch => UpdateIf::Mismatch(value_in::<V>(body)?),
-                _ => UpdateIf::Updated,
-            })
-        })
+        self.call(self.expecting(arguments, expected), |outcome, body, _| UpdateIf::of(outcome, || value_in::<V>(body)))
     }
 
     /// Removes a key.
     pub fn delete(&self, key: K::Ref<'_>) -> Call<'_, Delete> {
-        self.call(self.point(OperationKind::Delete, key), delete)
+        self.call(self.point(OperationKind::Delete, key), |outcome, _, _| Ok(Delete::of(outcome)))
     }
 
     /// Removes a key if its value is `expected`.
     pub fn delete_if(&self, key: K::Ref<'_>, expected: V::Ref<'_>) -> Call<'_, DeleteIf<V::Owned>> {
         let arguments = self.point(OperationKind::DeleteIf, key);
-        self.call(self.expecting(arguments, expected), |outcome, body, _| {
-            Ok(match outcome {
-                Outcome::Absent => DeleteIf::Absent,
-                Outcome::Mismatch => DeleteIf::Mismatch(value_in::<V>(body)?),
-                _ => DeleteIf::Deleted,
-            })
-        })
+        self.call(self.expecting(arguments, expected), |outcome, body, _| DeleteIf::of(outcome, || value_in::<V>(body)))
     }
 
     // ---- ranges ----------------------------------------------------------------------------------------------
