@@ -58,7 +58,7 @@
 //!     total += bytes;
 //! }
 //! assert_eq!(total, 1802);
-//! assert_eq!(sizes.range("/etc/i".."/var/z").count(), 2);
+//! assert_eq!(sizes.count("/etc/i".."/var/z")?, 2);
 //! # Ok(())
 //! # }
 //! ```
@@ -75,11 +75,15 @@
 //! # let pool = Pool::embedded(16 << 20)?;
 //! let squares = Table::<u64, u64>::open(&pool, "squares")?;
 //! std::thread::scope(|scope| {
-//!     let table = &squares;
-//!     let fill = |from: u64| move || table.multi_put((from..from + 100).map(|n| (n, n * n))).wait();
-//!     let threads = [0, 100, 200].map(|from| scope.spawn(fill(from)));
-//!     threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).try_for_each(|put| put.map(drop))
-//! })?;
+//!     for from in [0, 100, 200] {
+//!         let squares = &squares;
+//!         scope.spawn(move || {
+//!             for n in from..from + 100 {
+//!                 squares.insert(n, n * n).wait().expect("a pool that has room");
+//!             }
+//!         });
+//!     }
+//! });
 //! assert_eq!(squares.count(..)?, 300);
 //! # Ok(())
 //! # }

@@ -10,7 +10,7 @@ use dm_core::remote::superblock::PoolPlan;
 use dm_core::verbs::NodeId;
 use std::sync::Arc;
 
-/// Regions are made of whole pages, of the size that most machines have for huge pages: then they can be huge.
+/// Bytes of a region are a multiple of this: the size of huge pages on most machines, so that it can have such pages.
 const PAGE_BYTES: u64 = 2 << 20;
 
 /// Chunks that a memory node should have at least: a session takes a few of them from each.
@@ -22,7 +22,7 @@ const CHUNK_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 /// What memory a pool within this process has; see [`Pool::embedded_with`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// Bytes of each memory node, at least 1 MiB; rounded up to whole pages.
+    /// Bytes of each memory node; rounded up to a multiple of 2 MiB.
     pub bytes: u64,
     /// Memory nodes.
     pub memory_nodes: u16,

@@ -67,6 +67,11 @@ fn ranges_are_those_of_a_map() {
     assert_eq!(small.count((Bound::Excluded(3), Bound::Excluded(3))), Ok(0));
 }
 
+/// A function that takes a table need not name a lifetime.
+fn values_under(files: &Table<&str, u64>, prefix: &str) -> Vec<u64> {
+    files.prefix(prefix).map(|record| record.unwrap().1).collect()
+}
+
 /// In slots of one size and of any length.
 #[test]
 fn prefixes_list_what_begins_with_them() {
@@ -77,7 +82,7 @@ fn prefixes_list_what_begins_with_them() {
         for (at, file) in (1..).zip(names) {
             assert_eq!(files.insert(file, at).wait(), Ok(Insert::Inserted));
         }
-        let under = |prefix| files.prefix(prefix).map(|record| record.unwrap().1).collect::<Vec<_>>();
+        let under = |prefix| values_under(&files, prefix);
         assert_eq!(under("/etc/"), [3, 4, 5]);
         assert_eq!(under("/etc"), [2, 3, 4, 5]);
         assert_eq!(under(""), [1, 2, 3, 4, 5, 6, 7]);

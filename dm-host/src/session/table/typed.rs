@@ -22,8 +22,8 @@
 //! These bytes are a format: they do not change. The catalog keeps sizes, not types: a program has to open a table with
 //! the types that it was written with.
 //!
-//! No published crate is used for this. `storekey`, which is kept, ends strings also where nothing follows, so that
-//! neither a prefix of a string is a prefix of its bytes, nor a type has a known size; and its format has changed.
+//! No published crate is used for this. The one that is kept, `storekey`, marks the end of a string also where nothing
+//! follows, has no size of a type at compile time, and most of its releases are incompatible with the one before.
 
 use super::super::byte_string;
 use super::super::error::SessionError;
@@ -32,7 +32,7 @@ use super::IndexOptions;
 use std::any::type_name;
 
 /// A type whose values an index stores.
-pub trait Value: 'static {
+pub trait Value {
     /// What calls take.
     type Ref<'a>: Copy;
     /// What calls return.
@@ -184,7 +184,7 @@ impl<const N: usize> Key for [u8; N] {
     }
 }
 
-impl Value for &'static [u8] {
+impl Value for &[u8] {
     type Ref<'a> = &'a [u8];
     type Owned = Vec<u8>;
 
@@ -199,7 +199,7 @@ impl Value for &'static [u8] {
     }
 }
 
-impl Key for &'static [u8] {
+impl Key for &[u8] {
     type Prefix<'a> = &'a [u8];
 
     fn encode_prefix(prefix: &[u8], bytes: &mut Vec<u8>) {
@@ -235,7 +235,7 @@ impl Key for &'static [u8] {
     }
 }
 
-impl Value for &'static str {
+impl Value for &str {
     type Ref<'a> = &'a str;
     type Owned = String;
 
@@ -250,7 +250,7 @@ impl Value for &'static str {
     }
 }
 
-impl Key for &'static str {
+impl Key for &str {
     type Prefix<'a> = &'a str;
 
     fn encode_prefix(prefix: &str, bytes: &mut Vec<u8>) {
