@@ -6,23 +6,17 @@
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::operation::{Operation, OperationKind, Outcome, ScratchPlan};
-use dm_core::remote::superblock::PoolPlan;
 use dm_core::sherman::parameters::Parameters;
-use dm_core::verbs::{LaneId, NodeId};
+use dm_core::verbs::LaneId;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::any::AnyFabric;
-use dm_host::fabric::shm::ShmOptions;
-use dm_host::fabric::shm::litmus::Verdict;
 use dm_host::kinds::with_index;
-use dm_host::memory_node::RemoteNode;
-use dm_host::pool::{self, Pool};
-use dm_host::region::{Backing, Region, RegionSpec};
+use dm_host::pool::{EmbeddedOptions, Pool};
 use dm_host::session::{Session, SessionOptions};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -80,34 +74,16 @@ fn drive(index: &impl Index, lane: &[Lane<'_>], fabric: &mut AnyFabric, records:
 
 fn main() -> Result<(), Box<dyn Error>> {
     let records: u64 = std::env::args().nth(1).map_or(Ok(1_000_000), |text| text.parse())?;
-    let spec = RegionSpec {
-        region_bytes: (records * 40).next_multiple_of(1 << 21) + (64 << 20),
-        device_bytes: 262_144,
-        mode: Verdict::of_this_machine().mode,
-        backing: Backing::Memfd,
-    };
-    let plan = PoolPlan {
-        pool_id: pool::pool_id("speed"),
-        pool_incarnation: 1,
-        node: NodeId(0),
-        nodes: 1,
-        region_bytes: spec.region_bytes,
-        chunk_bytes: 1 << 20,
-        lock_count: 32_768,
-        device_bytes: u64::from(spec.device_bytes),
-        redo_row_bytes: 0,
-    };
-    let region = Region::create(&spec)?;
-    region.write_image(0, &pool::format(&plan)?)?;
-    let node = Arc::new(RemoteNode::in_process(region));
-    let pool = Arc::new(Pool::of(vec![("here".into(), node)], ShmOptions::default())?);
+    let region_bytes = (records * 40).next_multiple_of(1 << 21) + (64 << 20);
+    let options = EmbeddedOptions { chunk_bytes: 1 << 20, ..EmbeddedOptions::new(region_bytes) };
+    let pool = Pool::embedded_with(&options)?;
     let spinning = SessionOptions { spin: Duration::from_micros(50), ..SessionOptions::default() };
     let session = Session::open_or_create(&pool, "speed", Parameters::with_sizes(8, 8), &spinning)?;
     let all: Vec<_> = (0..records).map(|n| (n.to_be_bytes(), n.to_le_bytes())).collect();
     for some in all.chunks(10_000) {
         session.multi_put(some).wait().into_iter().try_for_each(|result| result.map(drop))?;
     }
-    println!("{records} records, {} lines, median of {RUNS} x {GETS}", spec.mode.profile());
+    println!("{records} records, {} lines, median of {RUNS} x {GETS}", options.lines.profile());
 
     let joined = pool.join(1, Membership::default())?;
     let (entry, parameters) = pool.find_index("speed")?;

@@ -1,4 +1,145 @@
-//! Binds dm-core's verb requests to memory: shared memory on one machine, or queue pairs on a NIC. This crate has no
+//! Ordered indexes in disaggregated memory, embedded in a program.
+//!
+//! ```
+//! use dm_host::prelude::*;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let pool = Pool::embedded(64 << 20)?;
+//!     let sizes = Table::<&str, u64>::open(&pool, "file sizes")?;
+//!     sizes.upsert("/etc/hosts", 312).wait()?;
+//!     assert_eq!(sizes.get("/etc/hosts").wait()?, Some(312));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A [`Pool`](pool::Pool) is memory on one or more memory nodes, and has indexes. A [`Table`](session::Table) is an open
+//! index with typed keys and values; a [`Session`](session::Session) below it has keys and values of bytes. Every
+//! operation is a [`Call`](session::Call): `.wait()` blocks, `.await` works on any executor, and a call that is dropped
+//! before either has no effect. `.within(time)` sets a deadline.
+//!
+//! # Typed keys
+//!
+//! Numbers, strings, byte arrays, and tuples of these. They are stored so that bytes compare as the keys do
+//! ([`table`](session::table)); an index of keys and values of one size each gets slots of these sizes.
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! // Temperatures by sensor and time: fixed sizes, here in an index of another kind.
+//! let index = IndexOptions::new().kind(IndexKind::Smart);
+//! let readings = Table::<(u32, i64), i16>::open_with(&pool, "readings", &index, &SessionOptions::default())?;
+//! readings.insert((7, -60), -3).wait()?;
+//! readings.insert((7, 0), 21).wait()?;
+//! readings.insert((8, 0), 19).wait()?;
+//! assert_eq!(readings.first().wait()?, Some(((7, -60), -3)));
+//! assert_eq!(readings.count((7, i64::MIN)..=(7, 0))?, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Scans
+//!
+//! A range is an iterator, and a stream for tasks. It is not a snapshot: each record was current at some instant of the
+//! scan, and none that was there all the time is left out.
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! let sizes = Table::<&str, u64>::open(&pool, "file sizes")?;
+//! for result in sizes.multi_put([("/etc/hosts", 312), ("/etc/passwd", 1490), ("/var/log", 4096)]).wait() {
+//!     result?;
+//! }
+//! let mut total = 0;
+//! for record in sizes.prefix("/etc/") {
+//!     let (name, bytes) = record?;
+//!     println!("{bytes:>9} {name}");
+//!     total += bytes;
+//! }
+//! assert_eq!(total, 1802);
+//! assert_eq!(sizes.count("/etc/i".."/var/z")?, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Threads
+//!
+//! Threads share a table by reference, or have clones of it. It runs operations on its worker threads
+//! ([`SessionOptions::workers`](session::SessionOptions::workers)). Many operations in one call
+//! ([`Table::multi_put`](session::Table::multi_put) and its kin) overlap their round trips.
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! let squares = Table::<u64, u64>::open(&pool, "squares")?;
+//! std::thread::scope(|scope| {
+//!     for from in [0, 100, 200] {
+//!         let squares = &squares;
+//!         scope.spawn(move || {
+//!             for n in from..from + 100 {
+//!                 squares.insert(n, n * n).wait().expect("a pool that has room");
+//!             }
+//!         });
+//!     }
+//! });
+//! assert_eq!(squares.count(..)?, 300);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Conditional updates
+//!
+//! Point operations are linearizable, and one whose condition fails says what it found. So a read, a change and an
+//! [`update_if`](session::Table::update_if) make any change of one record atomic.
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! let stock = Table::<&str, u32>::open(&pool, "stock")?;
+//! stock.insert("screws", 100).wait()?;
+//! let mut have = stock.get("screws").wait()?.unwrap_or(0);
+//! while have >= 30 {
+//!     match stock.update_if("screws", have, have - 30).wait()? {
+//!         UpdateIf::Updated => break,
+//!         UpdateIf::Mismatch(now) => have = now,
+//!         UpdateIf::Absent => have = 0,
+//!     }
+//! }
+//! assert_eq!(stock.get("screws").wait()?, Some(70));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Memory nodes of their own
+//!
+//! An embedded pool ends with its process. To share one among processes, start a memory node for each part of it, and
+//! connect:
+//!
+//! ```no_run
+//! # use dm_host::prelude::*;
+//! # use std::sync::Arc;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // dm-memd --size 1GiB --socket /run/dm/0
+//! let pool = Arc::new(Pool::connect(&["/run/dm/0".into()], ShmOptions::default())?);
+//! let sizes = Table::<&str, u64>::open(&pool, "file sizes")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each open table is a compute node of its own, with a row in the pool, of which there are 127.
+//!
+//! # Errors
+//!
+//! [`PoolError`](pool::PoolError), [`OpenError`](session::OpenError) and [`SessionError`](session::SessionError) say what
+//! failed and what to do, also where `main` returns them: their `Debug` is their text.
+//! [`SessionError::effect`](session::SessionError::effect) says whether the operation changed something nevertheless.
+//!
+//! # Inside
+//!
+//! This crate binds dm-core's verb requests to memory: shared memory on one machine, or queue pairs on a NIC. It has no
 //! index logic.
 //!
 //! In order of reading:
@@ -16,6 +157,7 @@
 //! - [`kinds`]: indexes of any kind that the catalog names.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API that an application embeds an index with.
+//! - [`prelude`]: the names that most programs need.
 //! - `c` (feature `c`): the same API for C.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 //! - `fetch`: prefetches lines before they are needed.
@@ -32,8 +174,16 @@ pub mod kinds;
 pub mod memory_node;
 mod metrics;
 pub mod pool;
+pub mod prelude;
 pub mod region;
 mod rootless;
 pub mod session;
 pub mod solo;
 pub mod worker;
+
+pub use dm_core;
+
+/// Compiles and runs the example in README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,4 +1,11 @@
 //! A pool that this process is connected to: its memory nodes, and what their superblocks and the catalog say.
+//!
+//! [`Pool::connect`] reaches memory nodes of this machine, by the control sockets of their daemons. [`Pool::embedded`]
+//! needs no daemon: its memory nodes are memory of this process.
+
+mod embedded;
+
+pub use embedded::EmbeddedOptions;
 
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};
@@ -6,6 +13,8 @@ use crate::fabric::shm::{ShmFabric, ShmOptions};
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::kinds::{IndexParameterError, IndexParameters};
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
+use crate::region::RegionError;
+use crate::region::lines::AccessError;
 use crate::solo::block_on;
 use dm_core::error::VerbError;
 #[cfg(feature = "verbs")]
@@ -13,8 +22,8 @@ use dm_core::fabric::Fabric;
 use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
 use dm_core::memory::rows::RowError;
-use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::superblock::{NodeDescription, Superblock, SuperblockError};
+use dm_core::remote::catalog::{IndexEntry, NAME_BYTES_MAX, is_name};
+use dm_core::remote::superblock::{FormatError, NodeDescription, PoolPlan, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 #[cfg(feature = "verbs")]
 use dm_core::verbs::{Label, Request};
@@ -23,8 +32,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// Why a pool cannot be used.
-#[derive(Debug, Error)]
+/// Why a pool cannot be used. Its `Debug` is its text.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// A memory node cannot be reached.
@@ -87,6 +96,12 @@ pub enum PoolError {
         /// The names that exist.
         known: Vec<String>,
     },
+    /// No index can have this name.
+    #[error("an index cannot be called {name:?}: a name has 1 to {NAME_BYTES_MAX} bytes and no control characters")]
+    IndexName {
+        /// The name.
+        name: String,
+    },
     /// An index has parameters that this program cannot use, or others than asked for.
     #[error("index \"{name}\": {source}")]
     Parameters {
@@ -109,7 +124,34 @@ pub enum PoolError {
     /// The keeper's thread could not be started.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
+    /// The memory of an embedded pool cannot be had.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// An embedded pool cannot have these sizes.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The first image of an embedded pool does not fit into its memory.
+    #[error("cannot write the first image of an embedded pool: {0}")]
+    Image(#[from] AccessError),
 }
+
+/// Makes an error's `Debug` its text. A `main` that returns an error prints the `Debug` of it, and so do `unwrap` and
+/// `expect`.
+macro_rules! debug_is_text {
+    ($($Error:ty),*) => {
+        $(
+            impl std::fmt::Debug for $Error {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    std::fmt::Display::fmt(self, f)
+                }
+            }
+        )*
+    };
+}
+
+pub(crate) use debug_is_text;
+
+debug_is_text! { PoolError }
 
 /// Why an index whose root word is 0 is not taken for an empty one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -309,6 +351,9 @@ impl Pool {
 
     /// The index called `name`.
     pub fn find_index(&self, name: &str) -> Result<(IndexEntry, IndexParameters), PoolError> {
+        if !is_name(name) {
+            return Err(PoolError::IndexName { name: name.to_owned() });
+        }
         let entry =
             self.with_lane(|fabric, lane| block_on(fabric, lane, catalog::find(lane, self.home(), name, 0)))??;
         let Some(entry) = entry else {
@@ -361,23 +406,49 @@ fn describe(
 }
 
 /// Formats the region of a new memory node, for the daemon and for tools that serve memory themselves.
-pub fn format(
-    plan: &dm_core::remote::superblock::PoolPlan,
-) -> Result<Vec<u8>, dm_core::remote::superblock::FormatError> {
+pub fn format(plan: &PoolPlan) -> Result<Vec<u8>, FormatError> {
     use zerocopy::IntoBytes;
     Ok(plan.format()?.as_bytes().to_vec())
 }
 
-/// The id of a pool called `name`: its first 16 bytes.
-pub fn pool_id(name: &str) -> [u8; 16] {
-    let mut id = [0; 16];
-    for (to, from) in id.iter_mut().zip(name.bytes()) {
-        *to = from;
+/// Bytes of a pool's id, and of the longest name of a pool.
+const POOL_ID_BYTES: usize = 16;
+
+/// No pool can have this name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("a pool cannot be called {name:?}: a name has 1 to {POOL_ID_BYTES} bytes, none of them 0, and this one has {}", name.len())]
+pub struct PoolNameError {
+    /// The name.
+    name: String,
+}
+
+/// The id of a pool called `name`: its bytes, followed by zeros.
+pub fn pool_id(name: &str) -> Result<[u8; POOL_ID_BYTES], PoolNameError> {
+    let mut id = [0; POOL_ID_BYTES];
+    match id.get_mut(..name.len()) {
+        Some(place) if !name.is_empty() && !name.contains('\0') => place.copy_from_slice(name.as_bytes()),
+        _ => return Err(PoolNameError { name: name.to_owned() }),
     }
-    id
+    Ok(id)
 }
 
 /// The path of a control socket in `directory`, by number of the memory node.
 pub fn socket_in(directory: &Path, node: u16) -> PathBuf {
     directory.join(format!("memory-node-{node}.sock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pools_are_ids_or_are_refused() {
+        assert_eq!(pool_id("pool").map(pool_name).as_deref(), Ok("pool"));
+        assert_eq!(pool_id("sixteen-bytes-16").map(pool_name).as_deref(), Ok("sixteen-bytes-16"));
+        for name in ["", "seventeen-bytes-7", "a\0b"] {
+            assert!(pool_id(name).is_err(), "{name:?}");
+        }
+        let refused = pool_id("seventeen-bytes-7").unwrap_err().to_string();
+        assert!(refused.ends_with("a name has 1 to 16 bytes, none of them 0, and this one has 17"), "{refused}");
+    }
 }

@@ -1,24 +1,20 @@
 //! The API an application embeds an index with: blocking calls and futures, run by worker threads.
 //!
-//! ```no_run
-//! use dm_core::sherman::parameters::Parameters;
-//! use dm_host::pool::Pool;
-//! use dm_host::fabric::shm::ShmOptions;
-//! use dm_host::session::{Session, SessionOptions, byte_string};
-//! use std::sync::Arc;
+//! [`Table`] has keys and values of Rust types; most programs want that. A [`Session`] is the same with bytes:
+//!
+//! ```
+//! use dm_host::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // dm-memd --size 1GiB --socket /run/dm/0
-//! let pool = Arc::new(Pool::connect(&["/run/dm/0".into()], ShmOptions::default())?);
-//! let parameters = Parameters::with_sizes(32, 8);
-//! let session = Session::open_or_create(&pool, "files", &parameters, &SessionOptions::default())?;
+//! let pool = Pool::embedded(16 << 20)?;
+//! let sizes = IndexOptions::new().any_length(200, 1000).parameters()?;
+//! let session = Session::open_or_create(&pool, "files", sizes, &SessionOptions::default())?;
 //!
-//! let key = byte_string::pack::<32>(b"/etc/hosts")?;
-//! session.upsert(&key, &7u64.to_le_bytes()).wait()?;
-//! assert_eq!(session.get(&key).wait()?.as_deref(), Some(&7u64.to_le_bytes()[..]));
-//! # async fn elsewhere(session: Session, key: [u8; 32]) -> Result<(), Box<dyn std::error::Error>> {
+//! session.upsert(b"/etc/hosts", b"localhost").wait()?;
+//! assert_eq!(session.get(b"/etc/hosts").wait()?.as_deref(), Some(&b"localhost"[..]));
+//! # async fn elsewhere(session: Session) -> Result<(), SessionError> {
 //! // The same call, awaited: on any executor.
-//! assert!(session.get(&key).await?.is_some());
+//! assert!(session.get(b"/etc/hosts").await?.is_some());
 //! # Ok(())
 //! # }
 //! session.close();
@@ -43,8 +39,9 @@
 //!
 //! - [`Call`], [`Calls`]: one operation or many, to wait for or to await.
 //! - [`Page`], [`Scan`]: ranges.
+//! - [`table`]: keys and values of Rust types, and what an index is created with.
 //! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
-//! - [`byte_string`]: strings of any length up to a bound as keys.
+//! - [`byte_string`]: strings of any length up to a bound, in slots of one size.
 //! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `queue`, `supervisor`,
 //!   `watch`: the internals.
 //!
@@ -95,6 +92,7 @@ mod page;
 mod queue;
 mod statistics;
 mod supervisor;
+pub mod table;
 mod watch;
 
 pub use call::Call;
@@ -104,6 +102,7 @@ pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::{Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
+pub use table::{IndexOptions, Key, Range, Table, Value};
 
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
@@ -248,7 +247,7 @@ impl Session {
         }
         let (entry, found) = pool.find_index(name)?;
         if found.items.is_some() != parameters.items.is_some() {
-            return Err(OpenError::Items { name: name.to_owned(), items: found.items.is_some() });
+            return Err(OpenError::Lengths { name: name.to_owned(), any_length: found.items.is_some() });
         }
         let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {

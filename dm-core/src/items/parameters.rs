@@ -49,10 +49,10 @@ pub struct Parameters {
 #[non_exhaustive]
 pub enum ParameterError {
     /// See [`Parameters::key_bytes_max`].
-    #[error("keys of up to {0} bytes: an index with items takes 1 to {KEY_BYTES_LIMIT}")]
+    #[error("keys of up to {0} bytes: an index takes 1 to {KEY_BYTES_LIMIT}")]
     KeyBytes(usize),
     /// See [`Parameters::value_bytes_max`].
-    #[error("values of up to {0} bytes: an index with items takes 0 to {VALUE_BYTES_LIMIT}")]
+    #[error("values of up to {0} bytes: an index takes 0 to {VALUE_BYTES_LIMIT}")]
     ValueBytes(usize),
     /// The index below has keys too small for a layer and a slice.
     #[error("key slots of {0} bytes: items take {ENTRY_KEY_BYTES_MIN} to 64")]

@@ -286,6 +286,11 @@ struct Name {
     field: [u8; NAME_BYTES_MAX],
 }
 
+/// Whether an index can have this name: 1 to [`NAME_BYTES_MAX`] bytes and no control characters.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && set_text(&mut [0; NAME_BYTES_MAX], name).is_some()
+}
+
 /// Where the root word of index `number` is, on memory node 0.
 pub const fn root_offset(geometry: &NodeGeometry, number: IndexNumber) -> u64 {
     geometry.catalog_entry(number) + ROOT_OFFSET

@@ -175,6 +175,7 @@ impl From<SessionError> for Failure {
             SessionError::Operation(error) => of_cause(error.cause),
             // No call from C asks for any of these but the panic.
             SessionError::AnyLength
+            | SessionError::NotOfType { .. }
             | SessionError::PageRecords { .. }
             | SessionError::OnWorker
             | SessionError::Panicked { .. } => dm_status::DM_INTERNAL,
@@ -248,7 +249,8 @@ fn of_pool(error: &PoolError) -> dm_status {
         PoolError::Parameters { .. } => dm_status::DM_CANNOT_OPEN,
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
-        PoolError::Thread(_) => dm_status::DM_SYSTEM,
+        PoolError::Thread(_) | PoolError::Region(_) => dm_status::DM_SYSTEM,
+        PoolError::Format(_) | PoolError::Image(_) | PoolError::IndexName { .. } => dm_status::DM_INVALID_ARGUMENT,
     }
 }
 
@@ -267,7 +269,9 @@ impl From<OpenError> for Failure {
             OpenError::Fabric(error) => of_fabric(error),
             OpenError::Assembly(_) => dm_status::DM_CANNOT_OPEN,
             OpenError::Parameters(_) | OpenError::Option { .. } => dm_status::DM_INVALID_ARGUMENT,
-            OpenError::Sizes { .. } | OpenError::Other { .. } | OpenError::Items { .. } => dm_status::DM_OTHER_INDEX,
+            OpenError::Sizes { .. } | OpenError::Other { .. } | OpenError::Lengths { .. } | OpenError::Type { .. } => {
+                dm_status::DM_OTHER_INDEX
+            }
             OpenError::Thread(_) | OpenError::Metrics(_) => dm_status::DM_SYSTEM,
             OpenError::Panicked => dm_status::DM_INTERNAL,
         };

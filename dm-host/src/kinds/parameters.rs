@@ -1,5 +1,6 @@
 //! What is fixed when an index of any kind is created.
 
+use crate::pool::debug_is_text;
 use dm_core::items::parameters as items;
 use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
@@ -28,8 +29,8 @@ macro_rules! kinds {
             )*
         }
 
-        /// Parameters that no index can have.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+        /// Parameters that no index can have. Its `Debug` is its text.
+        #[derive(Clone, Copy, PartialEq, Eq, Error)]
         #[non_exhaustive]
         pub enum IndexParameterError {
             $(
@@ -108,6 +109,8 @@ macro_rules! kinds {
 }
 
 for_each_kind! { [kinds] }
+
+debug_is_text! { IndexParameterError }
 
 /// The version of the parameter block that a kind writes.
 const fn version_of<P: KindParameters>(_: &P) -> u16 {

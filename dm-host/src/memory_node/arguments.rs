@@ -54,9 +54,9 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     pub(super) memory_nodes: u16,
 
-    /// Name of the pool, at most 16 bytes: the same on all its memory nodes
-    #[arg(long, default_value = "pool")]
-    pool: String,
+    /// Name of the pool, 1 to 16 bytes: the same on all its memory nodes
+    #[arg(long, default_value = "pool", value_parser = pool_id)]
+    pool: [u8; 16],
 
     /// Size of a chunk, the unit in which compute nodes are granted memory
     #[arg(long, value_parser = size::bytes, default_value = "1MiB")]
@@ -133,7 +133,7 @@ impl Arguments {
     /// The pool's layout on this memory node, and its incarnation: one more than the last if the region was kept.
     pub(super) fn plan_for(&self, region: &Region, device_bytes: u32) -> Result<(PoolPlan, u64), String> {
         let mut plan = PoolPlan {
-            pool_id: pool_id(&self.pool),
+            pool_id: self.pool,
             pool_incarnation: self.incarnation.unwrap_or(1),
             node: NodeId(self.node_id),
             nodes: self.memory_nodes,

@@ -9,13 +9,14 @@
 //! Where one is, the longer string has either a byte above zero where the shorter has padding, or only zeros there, and
 //! then the length decides. Different strings have different slots, since the length is in the slot.
 
+use crate::pool::debug_is_text;
 use thiserror::Error;
 
 /// The longest slot: the length has one byte.
 pub const SLOT_BYTES_MAX: usize = 256;
 
 /// Why a byte string does not fit a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ByteStringError {
     /// The string is too long.
@@ -33,6 +34,8 @@ pub enum ByteStringError {
         given: usize,
     },
 }
+
+debug_is_text! { ByteStringError }
 
 /// The slot of `string`.
 pub fn pack<const N: usize>(string: &[u8]) -> Result<[u8; N], ByteStringError> {

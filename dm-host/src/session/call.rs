@@ -5,21 +5,23 @@ use super::deadline::Deadline;
 use super::error::SessionError;
 use super::queue::{Body, Claim, Waiter};
 use dm_core::operation::{Operation, Outcome};
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Arguments of an operation. All have valid sizes.
+/// Arguments of an operation. All have valid sizes. Bytes are the caller's, or the call's own if it made them of typed
+/// keys and values.
 #[derive(Debug)]
 pub(super) struct Arguments<'a> {
     pub(super) operation: Operation,
     /// `None`: a scan from the beginning.
-    pub(super) key: Option<&'a [u8]>,
+    pub(super) key: Option<Cow<'a, [u8]>>,
     pub(super) key_high: High<'a>,
-    pub(super) value: &'a [u8],
-    pub(super) expected: &'a [u8],
+    pub(super) value: Cow<'a, [u8]>,
+    pub(super) expected: Cow<'a, [u8]>,
     /// Where a found value goes, instead of into a vector.
     pub(super) room: Option<&'a mut [u8]>,
     /// Room for a page.
@@ -27,11 +29,11 @@ pub(super) struct Arguments<'a> {
 }
 
 /// A scan's upper bound.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) enum High<'a> {
     None,
-    Excluded(&'a [u8]),
-    Included(&'a [u8]),
+    Excluded(Cow<'a, [u8]>),
+    Included(Cow<'a, [u8]>),
 }
 
 impl Arguments<'_> {
@@ -39,14 +41,14 @@ impl Arguments<'_> {
         body.operation = self.operation;
         body.deadline = deadline;
         // Parts that the operation does not use stay as they were; no code reads them.
-        match self.key {
+        match &self.key {
             Some(key) => body.key.set(key),
             // A scan from the beginning.
             None => body.key.set_least(),
         }
-        body.value.set(self.value);
-        body.expected.set(self.expected);
-        match self.key_high {
+        body.value.set(&self.value);
+        body.expected.set(&self.expected);
+        match &self.key_high {
             High::None => {}
             High::Excluded(key) => body.key_high.set(key),
             High::Included(key) => {
@@ -61,8 +63,8 @@ impl Arguments<'_> {
     }
 }
 
-/// Turns the outcome of a call into its result.
-pub(super) type Fetch<T> = fn(Outcome, &mut Body, &mut Option<&mut [u8]>) -> T;
+/// Turns the outcome of a call into its result. It fails if what was found is not of the type that the call is for.
+pub(super) type Fetch<T> = fn(Outcome, &mut Body, &mut Option<&mut [u8]>) -> Result<T, SessionError>;
 
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -132,6 +134,11 @@ impl<'a, T> Call<'a, T> {
 
     /// Runs the operation and blocks until it has ended.
     pub fn wait(mut self) -> Result<T, SessionError> {
+        self.wait_here()
+    }
+
+    /// As [`Call::wait`], of a call that somebody keeps.
+    pub(super) fn wait_here(&mut self) -> Result<T, SessionError> {
         if self.session.on_worker() {
             return Err(SessionError::OnWorker);
         }
@@ -260,7 +267,7 @@ impl<'a, T> Call<'a, T> {
         let result =
             self.session.shared().queues[queue].take(slot, waiter, |outcome, body| fetch(outcome, body, room))?;
         self.stage = Stage::Ended;
-        Some(result)
+        Some(result.flatten())
     }
 
     /// Polls without regard to pinning: nothing in a call points into it.

@@ -3,13 +3,13 @@
 use crate::assembly::AssemblyError;
 use crate::fabric::any::FabricError;
 use crate::kinds::{IndexParameterError, IndexParameters};
-use crate::pool::PoolError;
+use crate::pool::{PoolError, debug_is_text};
 use dm_core::operation::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why there is no session.
-#[derive(Debug, Error)]
+/// Why there is no session. Its `Debug` is its text.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// An operation on the pool or its catalog failed.
@@ -57,12 +57,24 @@ pub enum OpenError {
         wanted: Box<IndexParameters>,
     },
     /// The index exists, and either it or what was asked for has keys and values of any length, but not both.
-    #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*items), lengths(!*items))]
-    Items {
+    #[error("index \"{name}\" has keys and values of {}, not of {}", lengths(*any_length), lengths(!*any_length))]
+    Lengths {
         /// Its name.
         name: String,
-        /// Whether the existing index has them.
-        items: bool,
+        /// Whether those of the existing index have any length.
+        any_length: bool,
+    },
+    /// The index has no room for the keys or the values of a table.
+    #[error("{type_name} does not fit into the {part}s of this index: they have {}{bytes} bytes", if *any_length { "up to " } else { "" })]
+    Type {
+        /// `key` or `value`.
+        part: &'static str,
+        /// The type.
+        type_name: &'static str,
+        /// Bytes of the index's keys or values.
+        bytes: usize,
+        /// Whether these have any length up to that.
+        any_length: bool,
     },
     /// A thread could not be started.
     #[error("starting a thread: {0}")]
@@ -75,12 +87,12 @@ pub enum OpenError {
     Panicked,
 }
 
-const fn lengths(items: bool) -> &'static str {
-    if items { "any length" } else { "one size" }
+const fn lengths(any_length: bool) -> &'static str {
+    if any_length { "any length" } else { "one size" }
 }
 
-/// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+/// Why a call failed. [`SessionError::effect`] says what the call did to the index nevertheless. Its `Debug` is its text.
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// Refused before anything was queued: keys of this index have another size.
@@ -118,6 +130,16 @@ pub enum SessionError {
     /// Refused before anything was queued: a value of any length does not go into room of a fixed size.
     #[error("values of this index have any length: get them one by one")]
     AnyLength,
+    /// A record of the index is not of the types of the table. Nothing was changed.
+    #[error("a {part} of {bytes} bytes in the index is no {type_name} (nothing was changed)")]
+    NotOfType {
+        /// `key` or `value`.
+        part: &'static str,
+        /// The type.
+        type_name: &'static str,
+        /// Bytes of the key or value.
+        bytes: usize,
+    },
     /// Refused before anything was queued: a page holds fewer records, or none were asked for.
     #[error("a page of {given} records: this session's pages have 1 to {max}")]
     PageRecords {
@@ -154,6 +176,8 @@ pub enum SessionError {
     #[error(transparent)]
     Operation(#[from] OpError),
 }
+
+debug_is_text! { OpenError, SessionError }
 
 impl SessionError {
     /// What the failed call did to the index.

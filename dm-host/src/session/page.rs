@@ -1,9 +1,15 @@
-//! Scans: a page at a time, or as an iterator that fetches pages.
+//! Scans: a page at a time, or as an iterator or a stream that fetches pages.
 
 use super::Session;
+use super::call::Call;
 use super::error::SessionError;
-use dm_core::operation::{RECORD_HEADER_BYTES, Records};
+use super::queue::Body;
+use dm_core::operation::{Outcome, RECORD_HEADER_BYTES, Records};
+use futures_core::Stream;
+use std::borrow::Cow;
 use std::ops::Bound;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 /// Ascending records, as one scan returned them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +21,17 @@ pub struct Page {
 }
 
 impl Page {
+    /// The page that an operation left.
+    pub(super) fn take(outcome: Outcome, body: &mut Body) -> Self {
+        let (bytes, more) = (std::mem::take(&mut body.page), matches!(outcome, Outcome::Page { more: true, .. }));
+        if body.has_lengths() {
+            return Self::of_lengths(bytes, more);
+        }
+        Self::of_sizes(bytes, body.key.len(), body.value.len(), more)
+    }
+
     /// A page of records of these key and value bytes.
-    pub(super) fn of_sizes(bytes: Vec<u8>, key_bytes: usize, value_bytes: usize, more: bool) -> Self {
+    fn of_sizes(bytes: Vec<u8>, key_bytes: usize, value_bytes: usize, more: bool) -> Self {
         let record_bytes = key_bytes + value_bytes;
         let place = |start| [start, start + key_bytes, start + record_bytes];
         let places = (0..bytes.len() / record_bytes).map(|position| place(position * record_bytes)).collect();
@@ -24,7 +39,7 @@ impl Page {
     }
 
     /// A page of records with lengths.
-    pub(super) fn of_lengths(bytes: Vec<u8>, more: bool) -> Self {
+    fn of_lengths(bytes: Vec<u8>, more: bool) -> Self {
         let mut end = 0;
         let places = Records::with_lengths(&bytes).map(|(key, value)| {
             let start = end + RECORD_HEADER_BYTES;
@@ -64,45 +79,133 @@ impl Page {
     }
 }
 
+/// A key and its value, in a page.
+type Lent<'p> = (&'p [u8], &'p [u8]);
+
+/// A key and its value, or why there is none.
+type Copied = Result<(Vec<u8>, Vec<u8>), SessionError>;
+
+/// A page, if it is there.
+type PagePoll = Poll<Result<Page, SessionError>>;
+
 /// Records of a range in ascending order, fetched a page at a time; see [`Session::scan`].
 ///
-/// After an error the next call continues where the iterator was.
+/// As an iterator it blocks for each page; as a [`Stream`] it is pending. [`Scan::next_record`] lends the bytes where
+/// both copy them. After an error the next call continues where the scan was.
 #[derive(Debug)]
 pub struct Scan<'s> {
     session: &'s Session,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
     page: Option<Page>,
+    /// Records of the page that have been given out.
     at: usize,
+    /// The call for the next page, if it has begun.
+    pending: Option<Call<'s, Page>>,
 }
 
 impl<'s> Scan<'s> {
-    pub(super) fn new(session: &'s Session, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Self {
-        Self { session, low: low.map(<[u8]>::to_vec), high: high.map(<[u8]>::to_vec), page: None, at: 0 }
+    pub(super) fn new(session: &'s Session, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+        Self { session, low, high, page: None, at: 0, pending: None }
+    }
+
+    /// The next record: its key and its value. Blocks when a page has to be fetched.
+    pub fn next_record(&mut self) -> Option<Result<Lent<'_>, SessionError>> {
+        match self.advance() {
+            Some(Ok(())) => self.record().map(Ok),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        }
+    }
+
+    /// Counts the records that are left. Blocks until it has seen all of them.
+    pub fn count_records(mut self) -> Result<u64, SessionError> {
+        let mut records = 0;
+        while let Some(record) = self.advance() {
+            record?;
+            let left = self.page.as_ref().map_or(0, |page| page.len() - self.at);
+            self.at += left;
+            records += 1 + left as u64;
+        }
+        Ok(records)
+    }
+
+    /// Goes to the next record, and blocks when a page has to be fetched.
+    fn advance(&mut self) -> Option<Result<(), SessionError>> {
+        match self.advance_by(&mut |call| Poll::Ready(call.wait_here())) {
+            Poll::Ready(result) => result,
+            // `wait_here` is never pending.
+            Poll::Pending => None,
+        }
+    }
+
+    /// Goes to the next record; `fetch` gets a page out of a call, or leaves it pending.
+    fn advance_by(
+        &mut self,
+        fetch: &mut dyn FnMut(&mut Call<'s, Page>) -> PagePoll,
+    ) -> Poll<Option<Result<(), SessionError>>> {
+        loop {
+            if let Some(page) = &self.page {
+                if self.at < page.len() {
+                    self.at += 1;
+                    return Poll::Ready(Some(Ok(())));
+                }
+                match page.cursor() {
+                    Some(low) => self.low = low.map(<[u8]>::to_vec),
+                    None => return Poll::Ready(None),
+                }
+            }
+            let (session, low, high) = (self.session, &self.low, &self.high);
+            let call = self.pending.get_or_insert_with(|| {
+                session.page_of(low.clone().map(Cow::Owned), high.clone().map(Cow::Owned), session.page_records())
+            });
+            let result = ready!(fetch(call));
+            self.pending = None;
+            match result {
+                Ok(page) => (self.page, self.at) = (Some(page), 0),
+                Err(error) => {
+                    self.page = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+
+    /// Polls for the next record, which [`Scan::record`] then has.
+    pub(super) fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<(), SessionError>>> {
+        self.advance_by(&mut |call| call.look(context))
+    }
+
+    /// The record that was given out last.
+    pub(super) fn record(&self) -> Option<Lent<'_>> {
+        self.page.as_ref()?.record(self.at.checked_sub(1)?)
+    }
+
+    fn copy(&self) -> Option<Copied> {
+        self.record().map(|(key, value)| Ok((key.to_vec(), value.to_vec())))
     }
 }
 
 impl Iterator for Scan<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>), SessionError>;
+    type Item = Copied;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(page) = &self.page {
-                if let Some((key, value)) = page.record(self.at) {
-                    self.at += 1;
-                    return Some(Ok((key.to_vec(), value.to_vec())));
-                }
-                self.low = page.cursor()?.map(<[u8]>::to_vec);
-            }
-            let (low, high) = (self.low.as_ref().map(Vec::as_slice), self.high.as_ref().map(Vec::as_slice));
-            let page = self.session.page(low, high, self.session.page_records());
-            match page.wait() {
-                Ok(page) => (self.page, self.at) = (Some(page), 0),
-                Err(error) => {
-                    self.page = None;
-                    return Some(Err(error));
-                }
-            }
+        match self.advance()? {
+            Ok(()) => self.copy(),
+            Err(error) => Some(Err(error)),
         }
+    }
+}
+
+impl Stream for Scan<'_> {
+    type Item = Copied;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let scan = self.get_mut();
+        Poll::Ready(match ready!(scan.poll_advance(context)) {
+            Some(Ok(())) => scan.copy(),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        })
     }
 }

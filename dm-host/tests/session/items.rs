@@ -113,7 +113,7 @@ fn is_refused_with_its_limit(kind: IndexKind) {
     // An index of one kind is not opened as one of the other.
     let fixed = Fixed::with_sizes(8, 8);
     let refused = Session::open_or_create(&pool, "files", fixed, &options(1, 1)).unwrap_err();
-    assert!(matches!(refused, OpenError::Items { items: true, .. }), "{refused}");
+    assert!(matches!(refused, OpenError::Lengths { any_length: true, .. }), "{refused}");
     assert_eq!(refused.to_string(), "index \"files\" has keys and values of any length, not of one size");
     let _ = Session::open_or_create(&pool, "fixed", fixed, &options(1, 1)).unwrap();
     let refused = Session::open_or_create(&pool, "fixed", parameters(kind), &options(1, 1)).unwrap_err();
@@ -121,7 +121,7 @@ fn is_refused_with_its_limit(kind: IndexKind) {
     let sizes = Parameters { key_bytes_max: 5000, ..Parameters::DEFAULT };
     let large = IndexParameters::with_items(kind, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
-    assert_eq!(refused.to_string(), "keys of up to 5000 bytes: an index with items takes 1 to 4096");
+    assert_eq!(refused.to_string(), "keys of up to 5000 bytes: an index takes 1 to 4096");
     assert!(IndexParameters::with_items(IndexKind::Dex, Parameters::DEFAULT).is_err());
 }
 

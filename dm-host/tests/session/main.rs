@@ -2,6 +2,7 @@
 //!
 //! `operations`: outcomes, limits, many threads. `calls`: futures, wakers, queues, deadlines. `closing`: the end of a
 //! session, and of a memory node; statistics. `items`: keys and values of any length.
+//! `tables`: typed ones.
 
 #[path = "../session_support/mod.rs"]
 mod session_support;
@@ -10,6 +11,7 @@ mod calls;
 mod closing;
 mod items;
 mod operations;
+mod tables;
 
 use dm_core::sherman::parameters::Parameters;
 use dm_host::pool::Pool;

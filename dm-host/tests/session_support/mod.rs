@@ -2,12 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use dm_core::remote::superblock::PoolPlan;
-use dm_core::verbs::NodeId;
-use dm_host::fabric::shm::ShmOptions;
-use dm_host::memory_node::RemoteNode;
-use dm_host::pool::{self, Pool};
-use dm_host::region::{Backing, LineMode, Region, RegionSpec};
+use dm_host::pool::{EmbeddedOptions, Pool};
+use dm_host::region::LineMode;
 use dm_host::session::SessionOptions;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,26 +13,16 @@ use std::time::Duration;
 
 /// A pool of `nodes` memory nodes in memory of this process.
 pub fn pool_here(nodes: u16) -> Arc<Pool> {
-    let spec =
-        RegionSpec { region_bytes: 16 << 20, device_bytes: 65_536, mode: LineMode::Sequence, backing: Backing::Memfd };
-    let node = |node| {
-        let plan = PoolPlan {
-            pool_id: *b"a pool for tests",
-            pool_incarnation: 1,
-            node: NodeId(node),
-            nodes,
-            region_bytes: spec.region_bytes,
-            chunk_bytes: 65_536,
-            // Few, so that nodes share locks.
-            lock_count: 61,
-            device_bytes: u64::from(spec.device_bytes),
-            redo_row_bytes: 0,
-        };
-        let region = Region::create(&spec).unwrap();
-        region.write_image(0, &pool::format(&plan).unwrap()).unwrap();
-        (format!("node {node}").into(), Arc::new(RemoteNode::in_process_at(region, NodeId(node), nodes)))
+    let options = EmbeddedOptions {
+        memory_nodes: nodes,
+        chunk_bytes: 65_536,
+        // Few, so that nodes share locks.
+        locks: 61,
+        device_bytes: 65_536,
+        lines: LineMode::Sequence,
+        ..EmbeddedOptions::new(16 << 20)
     };
-    Arc::new(Pool::of((0..nodes).map(node).collect(), ShmOptions::default()).unwrap())
+    Pool::embedded_with(&options).unwrap()
 }
 
 /// A small session.

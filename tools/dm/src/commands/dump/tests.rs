@@ -32,7 +32,7 @@ impl Small {
         let spec = RegionSpec { region_bytes, device_bytes, mode, backing: Backing::Memfd };
         let region = Region::create(&spec).expect("a MiB of memory");
         let plan = PoolPlan {
-            pool_id: pool_id("small"),
+            pool_id: pool_id("small").expect("a name"),
             pool_incarnation: 1,
             node: NodeId(0),
             nodes: 1,
