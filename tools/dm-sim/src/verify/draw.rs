@@ -28,6 +28,9 @@ pub enum Filling {
 /// Keys that most histories have at most: so few that operations meet.
 const USUAL_KEYS_MAX: u32 = 24;
 
+/// Keys of histories with many lanes, at least.
+const MANY_LANES_KEYS_MIN: u32 = 16;
+
 /// With so many keys or more, leaves of [`Profile::SlowReaders`] are to be wide.
 pub const WIDE_KEYS_MIN: u32 = 8;
 
@@ -305,6 +308,10 @@ impl Draw {
         let scans = &mut self.weights[OperationKind::Scan as usize];
         if self.wide.wants_scans() {
             *scans = (*scans).max(1);
+        }
+        if self.wide.has(WideOption::Lanes) {
+            // If all of them met at one key, the history would be too hard to judge. They meet at locks.
+            (self.keys, self.hot_percent) = (self.keys.max(MANY_LANES_KEYS_MIN), 0);
         }
         if self.wide.has(WideOption::ValuesLong) {
             self.fabric.packet_bytes = 256;

@@ -83,7 +83,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
             case.fit_chunks();
         }
         if draw.wide.has(WideOption::ShortLeases) {
-            case.lease_ns = 100_000 << Rng::new(draw.seed ^ 0x5eed_0011).below(5);
+            case.lease_ns = 800_000 << Rng::new(draw.seed ^ 0x5eed_0011).below(4);
         }
         case
     }

@@ -25,6 +25,9 @@ use dm_host::kinds::{IndexParameters, with_index};
 /// More than the retired nodes of any history, and than the nodes of a memory node.
 pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
 
+/// Chunks that one collection takes, in histories with more memory than usual.
+const COLLECTED_CHUNKS: usize = 512;
+
 /// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
 pub(super) const LEASE_NS: u64 = 60_000_000;
 
@@ -79,6 +82,10 @@ impl TreeCase {
                 value_bytes = [264, 520, 1024][rng.below(3) as usize];
             }
             self.parameters.below = self.parameters.below.resized(key_bytes, value_bytes);
+        }
+        if wide.needs_room() {
+            // With more memory there are more chunks to collect.
+            self.spending.collected_chunks = self.spending.collected_chunks.max(COLLECTED_CHUNKS);
         }
         self.fit_chunks();
     }

@@ -158,6 +158,11 @@ impl WideOptions {
             // Redo areas for such leaves would not fit.
             drawn = drawn.without(WideOption::KeysLong).without(WideOption::ValuesLong);
         }
+        if drawn.has(WideOption::ShortLeases) {
+            // A lane that waits for another one of its compute node to look after a dead holder asks again after a 64th
+            // of a lease. If that is as short as a few requests, many lanes keep each other from it.
+            drawn = drawn.without(WideOption::Lanes);
+        }
         if drawn.has(WideOption::LongHistory) {
             // Operations on long keys of items take many steps.
             drawn = drawn.without(WideOption::KeysLong);
