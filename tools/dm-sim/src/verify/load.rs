@@ -519,15 +519,14 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.failed.push(Failed { operation: Some(operation), error });
             }
-            // After a failed request, the next turn or orphan collection does the work.
-            (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
+            // After a failed request, the next sweep, turn or orphan collection does the work.
+            (Doing::Sweep, Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
+            | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
             }
             (Doing::Sweep, Ended::Swept(Ok(swept))) => {
                 self.met[WideOption::Sweeps as usize] += u64::from(swept.row_free);
             }
-            // The next sweep does the work.
-            (Doing::Sweep, Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. }))) => {}
             (Doing::Sweep, Ended::Swept(Err(error)))
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {

@@ -31,14 +31,23 @@ fn scans_of_no_record_say_that_there_may_be_more() {
     verify(Bounded(ItemsOver(Smart)), "none", nothing, 0..100);
 }
 
+/// A sweep freed a row while its queue pair failed. It reported bad input, not the failed request.
+#[test]
+fn seeds_that_found_something() {
+    let report = verify(Recovered(Sherman), RECOVERED, WideOptions::ALL, 204..205);
+    assert!(report.met[WideOption::Sweeps as usize] > 0, "it is another history now: {report}");
+}
+
 #[test]
 fn histories_with_options_are_clean_and_meet_them() {
+    // Long runs have the others, too.
+    let wide = WideOptions::ALL.without(WideOption::Lanes).without(WideOption::ShortLeases);
     for report in [
-        verify(Bounded(Sherman), BOUNDED, WideOptions::ALL, 0..300),
-        verify(Recovered(Chime), RECOVERED, WideOptions::ALL, 0..300),
-        verify(Recovered(ItemsOver(Smart)), RECOVERED, WideOptions::ALL, 0..300),
+        verify(Bounded(Sherman), BOUNDED, wide, 0..200),
+        verify(Recovered(Chime), RECOVERED, wide, 0..200),
+        verify(Recovered(ItemsOver(Smart)), RECOVERED, wide, 0..200),
     ] {
         let met = WideOption::ALL.iter().filter(|option| report.met[**option as usize] > 0).count();
-        assert!(met >= 16, "{report}");
+        assert!(met >= 14, "{report}");
     }
 }
