@@ -34,7 +34,8 @@ pub enum Fenced {
     Gone,
 }
 
-fn row_error(error: RowError) -> OpError {
+/// The error of an operation that could not read or change a row.
+pub(crate) fn row_error(error: RowError) -> OpError {
     match error {
         RowError::Verb(error) => error.into(),
         RowError::Fenced { .. } => OpError::harmless(Cause::Fenced),

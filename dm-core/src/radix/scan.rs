@@ -21,7 +21,8 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         let limit = (operation.limit as usize).min(self.plan().page_records());
         let mut records = 0;
         if limit == 0 {
-            return Ok(Outcome::Page { records: 0, more: false });
+            // Nothing was READ, so there may be more.
+            return Ok(Outcome::Page { records: 0, more: true });
         }
         let root = self.tree().read_root(lane, &self.tree().way()).await?;
         let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };

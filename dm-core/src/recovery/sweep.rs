@@ -17,7 +17,7 @@ use crate::layout::word_at;
 use crate::locks::kind::LockKind;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
-use crate::membership::fence::{Fenced, fence};
+use crate::membership::fence::{Fenced, fence, row_error};
 use crate::membership::rows;
 use crate::memory::chunks;
 use crate::mutants::{Mutant, planted};
@@ -134,8 +134,7 @@ pub(crate) trait Sweep {
         }
         self.sweep_chunks(lane, site, dead, &mut swept).await?;
         let (row, word) = dead;
-        let next = rows::advance(lane, home, row, word, RowState::Free).await;
-        let next = next.map_err(|_| OpError::harmless(Cause::BadInput("the row cannot be freed")))?;
+        let next = rows::advance(lane, home, row, word, RowState::Free).await.map_err(row_error)?;
         swept.row_free = next.state() == Some(RowState::Free) || next.incarnation() != word.incarnation();
         lane.mark(Mark::ROW_SWEPT);
         Ok(swept)

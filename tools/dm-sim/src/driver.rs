@@ -167,6 +167,9 @@ enum Due {
     Park,
 }
 
+/// When timers of those that wait for ever are due.
+const NEVER_NS: u64 = u64::MAX;
+
 /// Runs lanes over a world.
 pub struct Driver<'a, 'm, T> {
     world: &'a mut World,
@@ -306,7 +309,10 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         match (timer_ns, self.world.next_ns()) {
             (None, None) => self.nothing_left(),
             (Some(timer_ns), world_ns) if world_ns.is_none_or(|world_ns| timer_ns < world_ns) => {
-                self.world.advance_to(timer_ns);
+                // Timers of those that wait for ever do not move the time.
+                if timer_ns != NEVER_NS {
+                    self.world.advance_to(timer_ns);
+                }
                 Ok(self.timer())
             }
             _ => {
@@ -396,7 +402,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
     }
 
     fn timer(&mut self) -> Event<T> {
-        let Some(Reverse((_, _, index, turn, due))) = self.timers.pop() else { return Event::Progress };
+        let Some(Reverse((at_ns, _, index, turn, due))) = self.timers.pop() else { return Event::Progress };
         let index = index as usize;
         if self.slots[index].turn != turn {
             return Event::Progress;
@@ -408,7 +414,7 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
                 self.slots[index].waits.pause = false;
                 self.go_on(index);
             }
-            (Due::Park, State::Waiting) if self.slots[index].waits.park => {
+            (Due::Park, State::Waiting) if self.slots[index].waits.park && at_ns != NEVER_NS => {
                 self.slots[index].waits.park = false;
                 self.go_on(index);
             }

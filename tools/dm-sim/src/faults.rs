@@ -56,6 +56,11 @@ impl World {
         Reply::Done
     }
 
+    /// Compute nodes that a memory node has fenced off because another compute node asked for it.
+    pub fn fenced_by_others(&self) -> Vec<ComputeNode> {
+        self.fenced_at.iter().map(|(compute_node, _)| *compute_node).collect()
+    }
+
     /// Lets a fenced compute node post again, as a new incarnation.
     pub fn readmit(&mut self, compute_node: ComputeNode) {
         self.fenced.retain(|fenced| *fenced != compute_node);

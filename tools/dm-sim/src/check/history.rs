@@ -231,6 +231,11 @@ impl History {
         self.operations[operation.0 as usize].closed.get_or_insert(moment);
     }
 
+    /// When the last event was.
+    pub const fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// Whether it is unknown if `operation` took effect.
     pub fn is_unknown(&self, operation: OpId) -> bool {
         let answer = self.operation(operation).answer;

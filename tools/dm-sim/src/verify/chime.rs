@@ -12,7 +12,8 @@ use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
 use super::subject::TestAccess;
-use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
@@ -35,6 +36,7 @@ impl TreeKind for Chime {
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     /// A neighborhood that continues at the first entry takes two WRITEs, and only a redo record keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
+    const HAS_SPANS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -146,6 +148,13 @@ impl TreeKind for Chime {
             }
             Profile::Growth => (parameters.leaf_span, parameters.neighborhood, parameters.inner_span) = (8, 2, 2),
         }
+        if draw.wide.has(WideOption::WideLeaves) {
+            let mut rng = Rng::new(draw.seed ^ 0x5eed_000f);
+            (parameters.key_bytes, parameters.value_bytes) = (8, [8, 16][rng.below(2) as usize]);
+            // Past 63 entries, a bit of a lock word's vacancy stands for several of them.
+            parameters.leaf_span = 63 + [1, 2, rng.below(100)][rng.below(3) as usize] as usize;
+            parameters.neighborhood = [2, 4, 8, 16][rng.below(4) as usize];
+        }
         let options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
@@ -182,6 +191,7 @@ impl TreeKind for Chime {
             lanes: draw.lanes.clone(),
             digits: None,
             stretch: None,
+            lease_ns: LEASE_NS,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Keys and values that show which operation wrote them, whatever bytes an index returns.
 
+use super::wide::WideKeys;
+
 /// Numbers above this stand for bytes that no operation wrote.
 pub const GARBAGE: u64 = 1 << 63;
 
@@ -11,6 +13,10 @@ pub struct Coding {
     pub key_shift: u32,
     /// Instead of a shift: digit by digit.
     pub digits: Option<Digits>,
+    /// Instead of both.
+    pub wide: Option<WideKeys>,
+    /// Values begin with the same bytes.
+    pub is_alike: bool,
 }
 
 /// Numbers below 256, each digit in a byte of its own, the most significant first.
@@ -40,11 +46,15 @@ impl Digits {
 impl Coding {
     /// All bits together, shifted left by `key_shift`.
     pub const fn shifted(key_shift: u32) -> Self {
-        Self { key_shift, digits: None }
+        Self { key_shift, digits: None, wide: None, is_alike: false }
     }
 
     /// Writes key `number`, below 2^16.
     pub fn write_key(self, number: u64, key: &mut [u8]) {
+        if let Some(wide) = self.wide {
+            wide.write(number, key);
+            return;
+        }
         key.fill(0);
         if let Some(digits) = self.digits {
             for (at, shift) in digits.places() {
@@ -59,6 +69,9 @@ impl Coding {
 
     /// The number of a key; one above [`GARBAGE`] for bytes that are no key.
     pub fn read_key(self, key: &[u8]) -> u64 {
+        if let Some(wide) = self.wide {
+            return wide.read(key).unwrap_or(GARBAGE);
+        }
         if let Some(digits) = self.digits {
             let number = digits.places().fold(0, |number, (at, shift)| number | u64::from(key[at]) << shift);
             let mut right = vec![0; key.len()];
@@ -70,6 +83,40 @@ impl Coding {
         if sound && word >> self.key_shift < GARBAGE { word >> self.key_shift } else { GARBAGE | word >> 1 }
     }
 }
+
+impl Coding {
+    /// The largest number that is known to have a key.
+    pub fn key_max(self) -> u64 {
+        self.wide.map_or(u64::MAX, WideKeys::largest)
+    }
+
+    /// Writes value `number`.
+    pub fn write_value(self, number: u64, value: &mut [u8]) {
+        let Some(head) = self.head_bytes(value) else { return write_value(number, value) };
+        let (head, rest) = value.split_at_mut(head);
+        head.fill(ALIKE);
+        write_value(number, rest);
+        // The first bytes of small numbers are zeros.
+        rest[..8].copy_from_slice(&number.to_be_bytes());
+    }
+
+    /// The number of a value; one above [`GARBAGE`] for bytes that no operation wrote.
+    pub fn read_value(self, value: &[u8]) -> u64 {
+        let Some(head) = self.head_bytes(value) else { return read_value(value) };
+        let number = value[head..].iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let mut right = vec![0; value.len()];
+        self.write_value(number, &mut right);
+        if right == value { number } else { GARBAGE | number }
+    }
+
+    /// Bytes that are the same in every value: about half of them. `None`: values begin with their number.
+    fn head_bytes(self, value: &[u8]) -> Option<usize> {
+        (self.is_alike && value.len() >= 8).then(|| (value.len() - 8) / 16 * 8)
+    }
+}
+
+/// Bytes that are the same in every value.
+const ALIKE: u8 = 0x5a;
 
 /// Writes value `number`: the number, and then words that follow from it. So a mixture of two writers' values is
 /// noticed.
@@ -118,6 +165,22 @@ mod tests {
                     key[15] = 0xff;
                     assert!(coding.read_key(&key) >= GARBAGE);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_begin_alike_come_back_and_mixtures_do_not() {
+        let coding = Coding { is_alike: true, ..Coding::shifted(0) };
+        for bytes in [8, 12, 16, 24, 64, 1024] {
+            let (mut one, mut other) = (vec![0; bytes], vec![0; bytes]);
+            coding.write_value(7, &mut one);
+            coding.write_value(100_008, &mut other);
+            assert_eq!((coding.read_value(&one), coding.read_value(&other)), (7, 100_008));
+            assert_eq!(one[..4], other[..4]);
+            if bytes > 8 {
+                one[bytes - 4..].copy_from_slice(&other[bytes - 4..]);
+                assert!(coding.read_value(&one) >= GARBAGE, "{bytes}");
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use super::fault_plan::FaultPlan;
 use super::settings::{Profile, Settings};
+use super::wide::{WideOption, WideOptions};
 use crate::compute_node::ComputeNode;
 use crate::config::{Config, Delays};
 use crate::rng::Rng;
@@ -26,6 +27,9 @@ pub enum Filling {
 
 /// Keys that most histories have at most: so few that operations meet.
 const USUAL_KEYS_MAX: u32 = 24;
+
+/// Keys of histories with many lanes, at least.
+const MANY_LANES_KEYS_MIN: u32 = 16;
 
 /// With so many keys or more, leaves of [`Profile::SlowReaders`] are to be wide.
 pub const WIDE_KEYS_MIN: u32 = 8;
@@ -69,6 +73,8 @@ pub struct Draw {
     pub turns_percent: u32,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
     pub fabric: FabricDraw,
+    /// What it has that most histories never have.
+    pub wide: WideOptions,
 }
 
 /// The fabric's part of a [`Draw`].
@@ -98,9 +104,14 @@ pub const DEVICE_BYTES: u32 = 4096;
 /// Bytes of host memory of each memory node.
 const MEMORY_BYTES: usize = 512 << 10;
 
+/// The same if keys, values or leaves are large, or many compute nodes have redo areas.
+const WIDE_MEMORY_BYTES: usize = 8 << 20;
+
 impl Draw {
     /// The case of `seed`.
     pub fn new(settings: &Settings, seed: u64) -> Self {
+        let wide = settings.wide.drawn(seed);
+        let settings = &wide.widened(settings, seed);
         let mut rng = Rng::new(seed ^ 0x5eed_0001);
         let compute_nodes = rng.within(settings.compute_nodes).max(1) as usize;
         let lane_count = (rng.within(settings.lanes) as usize).max(compute_nodes);
@@ -150,7 +161,7 @@ impl Draw {
             Profile::OldRoutes => keys_max.min(6 + rng.below(8)),
         };
         let compute_nodes = lanes.len();
-        let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 4) as u32;
+        let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 8) as u32;
         let plan =
             FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
         let deadline_ns =
@@ -176,6 +187,7 @@ impl Draw {
             generations: if turns { 2 } else { GENERATIONS },
             turns_percent: if turns { 12 } else { 0 },
             fabric: FabricDraw::new(&mut rng),
+            wide,
         };
         if let Some(masked_cas) = settings.masked_cas {
             draw.fabric.masked_atomics = masked_cas;
@@ -185,6 +197,7 @@ impl Draw {
             // Only in this case, so that seeds that found bugs keep their histories.
             draw.weights[OperationKind::DeleteIf as usize] = 1 + Rng::new(seed ^ 0x5eed_0007).below(4);
         }
+        draw.widen();
         draw
     }
 
@@ -290,6 +303,21 @@ impl Draw {
         }
     }
 
+    /// Changes the draws to fit the options.
+    fn widen(&mut self) {
+        let scans = &mut self.weights[OperationKind::Scan as usize];
+        if self.wide.wants_scans() {
+            *scans = (*scans).max(1);
+        }
+        if self.wide.has(WideOption::Lanes) {
+            // If all of them met at one key, the history would be too hard to judge. They meet at locks.
+            (self.keys, self.hot_percent) = (self.keys.max(MANY_LANES_KEYS_MIN), 0);
+        }
+        if self.wide.has(WideOption::ValuesLong) {
+            self.fabric.packet_bytes = 256;
+        }
+    }
+
     /// The kind of operation to run on this compute node instead of `kind`, in profiles whose compute nodes differ.
     pub fn kind_on(&self, compute_node: ComputeNode, kind: OperationKind) -> OperationKind {
         use OperationKind::{Delete, Get, Insert, Scan, Upsert};
@@ -311,8 +339,9 @@ impl Draw {
     pub fn config(&self, settings: &Settings, needed: Assumptions) -> Config {
         let FabricDraw { delays, freedom_percent, bursts_max, masked_atomics, .. } = self.fabric;
         let FabricDraw { order_within_chains_only, packet_bytes, crash_atomic_bytes, kept, .. } = self.fabric;
+        let memory_bytes = if self.wide.needs_room() { WIDE_MEMORY_BYTES } else { MEMORY_BYTES };
         Config {
-            host_bytes: vec![MEMORY_BYTES; self.memory_nodes as usize],
+            host_bytes: vec![memory_bytes; self.memory_nodes as usize],
             device_bytes: if self.device_memory { DEVICE_BYTES } else { 0 },
             granted: needed.union(kept).difference(settings.withdrawn),
             freedom_percent,
@@ -415,6 +444,9 @@ impl fmt::Display for Draw {
             self.filling,
             self.filled_percent,
         )?;
+        if !self.wide.is_empty() {
+            writeln!(f, "options: {}", self.wide)?;
+        }
         if self.turns_percent > 0 {
             writeln!(
                 f,

@@ -1,10 +1,11 @@
 //! The load of a history: starts operations on lanes, carries out faults, and records both.
 
-use super::coding::{self, Coding};
+use super::coding::Coding;
 use super::draw::Draw;
 use super::faults::{Fault, FaultKind, InjectedFaults, Moment, Planned};
 use super::subject::{InnerNodeImages, Opened};
 use super::tolerance::Failed;
+use super::wide::{WIDE_OPTIONS, WideOption};
 use crate::check::{Answer, Call, History, OpId};
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
@@ -14,10 +15,18 @@ use crate::workload::Workload;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::recovery::Swept;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{NodeId, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
 const COLLECTIONS_PERCENT: u32 = 30;
+
+/// Of 100 calls of a lane after a death, so many are sweeps, in histories with [`WideOption::Sweeps`].
+const SWEEPS_PERCENT: u32 = 6;
+
+/// Of 100 scans, so many are as an option asks for.
+const ODD_SCANS_PERCENT: u32 = 30;
 
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
@@ -34,6 +43,23 @@ pub enum Ended {
     Turned(Result<(), OpError>),
     /// An orphan collection.
     CollectedOrphans(Result<CollectedOrphans, OpError>),
+    /// A sweep of a row.
+    Swept(Result<Swept, OpError>),
+}
+
+impl Ended {
+    /// Whether it failed because its compute node has been fenced.
+    const fn is_fenced(&self) -> bool {
+        let (Self::Failed(error)
+        | Self::Settled(Err(error))
+        | Self::Turned(Err(error))
+        | Self::CollectedOrphans(Err(error))
+        | Self::Swept(Err(error))) = self
+        else {
+            return false;
+        };
+        matches!(error.cause, Cause::Fenced)
+    }
 }
 
 /// What a lane is doing.
@@ -45,9 +71,11 @@ enum Doing {
     Turn,
     /// It collects orphans.
     OrphanCollection,
-    /// Its operation, or its orphan collection, failed and left it in doubt; it will be settled next.
+    /// It sweeps a row.
+    Sweep,
+    /// Its operation, its orphan collection or its sweep failed and left it in doubt; it will be settled next.
     Doubt(Option<OpId>),
-    /// Its operation, or its orphan collection, was dropped or failed; the lane is being settled.
+    /// Its operation, its orphan collection or its sweep was dropped or failed; the lane is being settled.
     Settling(Option<OpId>),
 }
 
@@ -72,10 +100,14 @@ pub struct Load<'a, 'm> {
     rng: Rng,
     /// Random numbers for turns.
     turns: Rng,
+    /// Random numbers for options.
+    wide: Rng,
     left: u32,
     doing: Vec<Vec<Doing>>,
     /// Per key, a value that it once had: `update_if` expects it.
     known: Vec<u64>,
+    /// Compute nodes that have read that they are fenced.
+    noticed: Vec<ComputeNode>,
     /// Position in the plan.
     planned: usize,
     /// Steps for which the next fault has waited for its moment.
@@ -94,6 +126,8 @@ pub struct Load<'a, 'm> {
     pub failed: Vec<Failed>,
     /// The faults that happened.
     pub injected: InjectedFaults,
+    /// How often what an option asks for happened, by [`WideOption`].
+    pub met: [u64; WIDE_OPTIONS],
 }
 
 /// A value below this is the number of the operation that wrote it. An initial value is this plus the key.
@@ -128,9 +162,11 @@ impl<'a, 'm> Load<'a, 'm> {
             take_images,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
             turns: Rng::new(draw.seed ^ 0x5eed_0007),
+            wide: Rng::new(draw.seed ^ 0x5eed_0012),
             left: operations,
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),
             known: (0..u64::from(draw.keys)).map(|key| VALUE_FIRST + key).collect(),
+            noticed: Vec::new(),
             planned: 0,
             patience: 0,
             consequences: Vec::new(),
@@ -141,6 +177,7 @@ impl<'a, 'm> Load<'a, 'm> {
             history,
             failed: Vec::new(),
             injected: InjectedFaults::default(),
+            met: [0; WIDE_OPTIONS],
         }
     }
 
@@ -153,7 +190,8 @@ impl<'a, 'm> Load<'a, 'm> {
         (self.opened[node], &self.lanes[node][usize::from(at.lane)])
     }
 
-    fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call) {
+    /// The key and the call, and how many records are asked for if it is a scan.
+    fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call, u32) {
         let total: u32 = self.draw.weights.iter().sum();
         let mut drawn = self.rng.below(total);
         let mut kind = OperationKind::Get;
@@ -181,10 +219,45 @@ impl<'a, 'm> Load<'a, 'm> {
             OperationKind::Scan => {
                 let page = index.plan().page_records().max(1) as u32;
                 let high = self.rng.percent(40).then(|| u64::from(key + self.rng.below(keys)));
-                Call::Scan { after: self.rng.percent(30), high, limit: 1 + self.rng.below(page) }
+                let (after, limit) = (self.rng.percent(30), 1 + self.rng.below(page));
+                return self.choose_scan(u64::from(key), after, high, limit, page);
             }
         };
-        (u64::from(key), call)
+        (u64::from(key), call, 0)
+    }
+
+    /// The scan that was chosen, or another one that an option asks for.
+    fn choose_scan(
+        &mut self,
+        mut key: u64,
+        mut after: bool,
+        mut high: Option<u64>,
+        mut limit: u32,
+        page: u32,
+    ) -> (u64, Call, u32) {
+        let mut asked = limit;
+        let keys = u64::from(self.draw.keys);
+        let key_max = self.coding.key_max();
+        let mut odd = |option| {
+            let odd = self.draw.wide.has(option) && self.wide.percent(ODD_SCANS_PERCENT);
+            self.met[option as usize] += u64::from(odd);
+            odd
+        };
+        if odd(WideOption::ScanPastEnd) {
+            (key, after) = if key_max < keys { (keys - 1, true) } else { (key_max.min(keys + key), after) };
+        }
+        if odd(WideOption::ScanInverted) {
+            high = Some(key - key.min(u64::from(limit - 1)));
+        }
+        if odd(WideOption::ScanOverPage) {
+            // A page holds no more.
+            (limit, asked) = (page, if limit.is_multiple_of(2) { u32::MAX } else { page + limit });
+        }
+        if odd(WideOption::ScanNothing) {
+            (limit, asked) = (0, 0);
+        }
+        let high = high.map(|high| high.min(key_max));
+        (key, Call::Scan { after, high, limit }, asked)
     }
 
     /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed.
@@ -228,6 +301,10 @@ impl<'a, 'm> Load<'a, 'm> {
             Fault::Drop { lane } => self.drop_future(driver, lane_of(driver, lane)),
             Fault::Crash { compute_node, moment, closed_after_ns } => {
                 let drawn = ComputeNode(compute_node);
+                if self.draw.wide.has(WideOption::ShortLeases) && self.injected.dead.len() + 1 >= self.lanes.len() {
+                    // The last one lives.
+                    return true;
+                }
                 let (victim, patience_steps) = match moment {
                     Moment::Any => (Some(drawn), 0),
                     Moment::InAWrite => (driver.world().is_writing(drawn).then_some(drawn), PATIENCE_STEPS),
@@ -242,6 +319,9 @@ impl<'a, 'm> Load<'a, 'm> {
                 }
                 let compute_node = victim.unwrap_or(drawn);
                 self.patience = 0;
+                if self.injected.dead.contains(&compute_node) {
+                    return true;
+                }
                 driver.kill_compute_node(compute_node);
                 self.injected.dead.push(compute_node);
                 let at_ns = driver.now_ns() + u64::from(closed_after_ns);
@@ -297,6 +377,40 @@ impl<'a, 'm> Load<'a, 'm> {
         true
     }
 
+    /// A row that `by` sweeps now, if it does: of a dead compute node, or, if leases are short, of any other one.
+    fn row_to_sweep(&mut self, by: ComputeNode) -> Option<RowId> {
+        let wide = self.draw.wide;
+        if !wide.has(WideOption::Sweeps) || !self.wide.percent(SWEEPS_PERCENT) {
+            return None;
+        }
+        let all = wide.has(WideOption::ShortLeases);
+        let others = (0..self.lanes.len() as u16).map(ComputeNode).filter(|other| *other != by);
+        let rows: Vec<ComputeNode> = others.filter(|other| all || self.injected.dead.contains(other)).collect();
+        let chosen = rows.get(self.wide.below(rows.len() as u32) as usize)?;
+        Some(RowId(chosen.0 + 1))
+    }
+
+    /// Compute nodes that others fenced, since their lease was over, end as soon as a memory node has fenced them off, or
+    /// when they read it in their rows.
+    fn end_the_fenced(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        for compute_node in driver.world().fenced_by_others() {
+            self.end(driver, compute_node);
+        }
+        for compute_node in std::mem::take(&mut self.noticed) {
+            self.end(driver, compute_node);
+        }
+    }
+
+    /// A compute node that was fenced while it lived ends.
+    pub fn end(&mut self, driver: &mut Driver<'a, '_, Ended>, compute_node: ComputeNode) {
+        if !self.injected.dead.contains(&compute_node) {
+            driver.kill_compute_node(compute_node);
+            self.injected.dead.push(compute_node);
+            self.injected.counts[FaultKind::Crash as usize] += 1;
+            self.met[WideOption::ShortLeases as usize] += 1;
+        }
+    }
+
     /// Drops the future of a lane: that of an operation, or that of the settling after one.
     fn drop_future(&mut self, driver: &mut Driver<'a, '_, Ended>, at: LaneAt) -> bool {
         if self.injected.dead.contains(&at.compute_node) {
@@ -307,7 +421,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
-            Doing::OrphanCollection => *self.doing(at) = Doing::Settling(None),
+            Doing::OrphanCollection | Doing::Sweep => *self.doing(at) = Doing::Settling(None),
             Doing::Settling(_) => {}
             Doing::Nothing | Doing::Turn | Doing::Doubt(_) => return false,
         }
@@ -335,7 +449,7 @@ impl<'a, 'm> Load<'a, 'm> {
             let operation = match doing {
                 Doing::Operation(operation) => Some(operation),
                 Doing::Doubt(operation) | Doing::Settling(operation) => operation,
-                Doing::Nothing | Doing::Turn | Doing::OrphanCollection => None,
+                Doing::Nothing | Doing::Turn | Doing::OrphanCollection | Doing::Sweep => None,
             };
             if let Some(operation) = operation {
                 self.history.close(operation, now_ns);
@@ -373,15 +487,26 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             }
             return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
         }
+        if self.left > 0
+            && let Some(row) = self.row_to_sweep(at.compute_node)
+        {
+            *self.doing(at) = Doing::Sweep;
+            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
+        }
         self.left = self.left.checked_sub(1)?;
-        let (key, call) = self.choose_call(index, at.compute_node);
+        let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
-        Some(start(index, lane, self.coding, key, call, self.draw.deadline_ns))
+        Some(start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns))
     }
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
         let doing = std::mem::replace(self.doing(at), Doing::Nothing);
+        if self.draw.wide.has(WideOption::ShortLeases) && result.is_fenced() {
+            self.noticed.push(at.compute_node);
+            *self.doing(at) = doing;
+            return;
+        }
         match (doing, result) {
             (Doing::Operation(operation), Ended::Point(answer)) => {
                 self.history.respond(operation, now_ns, answer);
@@ -394,11 +519,16 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.failed.push(Failed { operation: Some(operation), error });
             }
-            // After a failed request, the next turn or orphan collection does the work.
-            (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
+            // After a failed request, the next sweep, turn or orphan collection does the work.
+            (Doing::Sweep, Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
+            | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
             }
-            (Doing::Turn, Ended::Turned(Err(error)))
+            (Doing::Sweep, Ended::Swept(Ok(swept))) => {
+                self.met[WideOption::Sweeps as usize] += u64::from(swept.row_free);
+            }
+            (Doing::Sweep, Ended::Swept(Err(error)))
+            | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
                 self.failed.push(Failed { operation: None, error });
             }
@@ -418,7 +548,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::OrphanCollection if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
+            Doing::OrphanCollection | Doing::Sweep if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
             _ => {}
         }
     }
@@ -428,6 +558,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if self.draw.wide.has(WideOption::ShortLeases) {
+            self.end_the_fenced(driver);
+        }
         while let Some(&Planned { step, fault }) = self.draw.plan.faults.get(self.planned)
             && step <= driver.steps()
             && self.inject(driver, fault)
@@ -442,8 +575,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 }
 
-/// Puts the arguments into the lane's scratch and makes the future. With a `deadline_ns` of 0, the index's own deadline
-/// holds.
+/// As [`start_asking`]; a scan asks for as many records as its page may have.
 pub fn start<'a>(
     index: &'a dyn Opened,
     lane: &'a Lane<'_>,
@@ -452,22 +584,36 @@ pub fn start<'a>(
     call: Call,
     deadline_ns: u64,
 ) -> Op<'a, Ended> {
+    let asked = if let Call::Scan { limit, .. } = call { limit } else { 0 };
+    start_asking(index, lane, coding, key, (call, asked), deadline_ns)
+}
+
+/// Puts the arguments into the lane's scratch and makes the future. With a `deadline_ns` of 0, the index's own deadline
+/// holds. A scan asks for `asked` records.
+fn start_asking<'a>(
+    index: &'a dyn Opened,
+    lane: &'a Lane<'_>,
+    coding: Coding,
+    key: u64,
+    (call, asked): (Call, u32),
+    deadline_ns: u64,
+) -> Op<'a, Ended> {
     let plan = index.plan();
     lane.port().with(|scratch| {
         coding.write_key(key, &mut scratch[plan.key.clone()]);
         if let Some(value) = call.written() {
-            coding::write_value(value, &mut scratch[plan.value.clone()]);
+            coding.write_value(value, &mut scratch[plan.value.clone()]);
         }
         match call {
             Call::UpdateIf { expected, .. } | Call::DeleteIf { expected } => {
-                coding::write_value(expected, &mut scratch[plan.expected.clone()]);
+                coding.write_value(expected, &mut scratch[plan.expected.clone()]);
             }
             Call::Scan { high: Some(high), .. } => coding.write_key(high, &mut scratch[plan.key_high.clone()]),
             _ => {}
         }
     });
     let operation = match call {
-        Call::Scan { after, high, limit } => Operation { after, bounded: high.is_some(), ..Operation::scan(limit) },
+        Call::Scan { after, high, .. } => Operation { after, bounded: high.is_some(), ..Operation::scan(asked) },
         _ => Operation::point(call.kind()),
     };
     let operation = Operation { deadline_ns, ..operation };
@@ -480,14 +626,14 @@ pub fn start<'a>(
             Ok(Outcome::Page { records, more }) => lane.port().with(|scratch| {
                 let record = |position| {
                     let bytes = &scratch[plan.record(position)];
-                    (coding.read_key(&bytes[..plan.key_bytes]), coding::read_value(&bytes[plan.key_bytes..]))
+                    (coding.read_key(&bytes[..plan.key_bytes]), coding.read_value(&bytes[plan.key_bytes..]))
                 };
                 let held = plan.page_records().min(records as usize);
                 Ended::Page((0..held).map(record).collect(), more)
             }),
             Ok(outcome) => Ended::Point(Answer::of(
                 outcome,
-                lane.port().with(|scratch| coding::read_value(&scratch[plan.output.clone()])),
+                lane.port().with(|scratch| coding.read_value(&scratch[plan.output.clone()])),
             )),
         }
     })

@@ -11,6 +11,7 @@
 //! In reading order:
 //!
 //! - `settings`: what the caller decides. `draw`: what a seed decides ("swarm testing": Groce et al., ISSTA 2012).
+//! - `wide`: keys, values, scans, sizes and events that most histories never have.
 //! - `faults` and `fault_plan`: what goes wrong, as data.
 //! - `subject`: what is tested. `tree` and `recovered`: what subjects share. Each kind has a file of its name.
 //! - `walk`: pools, and walks of an index that look directly at the memories. `memory_walk`: what a kind says for that.
@@ -54,6 +55,7 @@ mod tolerance;
 mod toy;
 mod tree;
 mod walk;
+mod wide;
 
 pub use draw::Draw;
 pub use fault_plan::FaultPlan;
@@ -65,6 +67,7 @@ pub use run::{Replay, Verifier};
 pub use settings::{Profile, Settings};
 pub use subject::{AfterDeath, Opened, Subject, TestAccess};
 pub use tree::{Bounded, TreeKind};
+pub use wide::{WIDE_OPTIONS, WideOption, WideOptions};
 
 macro_rules! kinds {
     ([$($Kind:ident $kind:ident),*]) => {

@@ -4,9 +4,10 @@ use super::accounting::Holdings;
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, Subject};
-use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState, Subject};
+use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind, wide_options};
 use super::walk;
+use super::wide::{WideOption, WideOptions};
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -19,15 +20,12 @@ use dm_core::membership::lease::LeaseConfig;
 use dm_core::membership::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::memory::Participant;
 use dm_core::remote::row::{Joiner, REDO_CHUNKS};
-use dm_core::verbs::{Assumptions, Guarantees, LaneId};
+use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId};
 use dm_host::assembly::Place;
 
 /// A subject: trees of a kind that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovered<K>(pub K);
-
-/// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
-const LEASE_NS: u64 = 60_000_000;
 
 impl TreeCase {
     /// All compute nodes join and get their redo areas, one after the other, in the same way every time.
@@ -35,7 +33,7 @@ impl TreeCase {
         let pool = self.pool();
         let geometry = pool.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
-        let terms = LeaseConfig::of(LEASE_NS).map_err(|error| error.to_string())?;
+        let terms = LeaseConfig::of(self.lease_ns).map_err(|error| error.to_string())?;
         let mut joined = Vec::new();
         for (number, &lanes) in self.lanes.iter().enumerate() {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
@@ -69,6 +67,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
+        case.widen(draw);
         if case.spending.returned_nodes > 1 {
             // Free lists have room for the orphans, so that no place is lost.
             case.spending.returned_nodes = FREE_LIST_HOLDS_ALL;
@@ -80,7 +79,17 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let (leaf_bytes, inner_bytes) = case.parameters.node_bytes();
         let chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).max(leaf_bytes).max(inner_bytes);
         case.chunk_bytes = chunk_bytes.next_multiple_of(4096) as u64;
+        if !draw.wide.is_empty() {
+            case.fit_chunks();
+        }
+        if draw.wide.has(WideOption::ShortLeases) {
+            case.lease_ns = 800_000 << Rng::new(draw.seed ^ 0x5eed_0011).below(4);
+        }
         case
+    }
+
+    fn wide_options(&self) -> WideOptions {
+        wide_options::<K>()
     }
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
@@ -132,6 +141,16 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         Bounded(self.0).remote_locks_held(case, config, memories)
+    }
+
+    fn pool_state(
+        &self,
+        case: &TreeCase,
+        config: &Config,
+        memories: &Memories,
+        down: Option<NodeId>,
+    ) -> Option<PoolState> {
+        Bounded(self.0).pool_state(case, config, memories, down)
     }
 
     fn after_death(&self) -> AfterDeath {

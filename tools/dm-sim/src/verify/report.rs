@@ -3,6 +3,7 @@
 use super::accounting::Account;
 use super::faults::{FaultKind, InjectedFaults};
 use super::tolerance::Failed;
+use super::wide::{WIDE_OPTIONS, WideOption};
 use crate::check::{self, SearchLimit, Violation};
 use dm_core::marks::MARKS_MAX;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ pub enum Finding {
     Misuse(String),
     /// The index could not be opened or filled.
     Setup(String),
+    /// The checker could not judge it. Only in runs in which histories may have options: others count these.
+    TooHard(SearchLimit),
 }
 
 impl Finding {
@@ -63,6 +66,7 @@ impl Finding {
             Self::Memory(_) => "memory",
             Self::Misuse(_) => "misuse",
             Self::Setup(_) => "setup",
+            Self::TooHard(_) => "too hard",
         }
     }
 }
@@ -85,6 +89,7 @@ impl fmt::Display for Finding {
             Self::Memory(what) => write!(f, "The memory does not add up: {what}."),
             Self::Misuse(what) => write!(f, "A request that correct code never makes: {what}."),
             Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
+            Self::TooHard(why) => write!(f, "The history could not be judged: {why:?}."),
         }
     }
 }
@@ -114,6 +119,8 @@ pub struct History {
     pub steps: u64,
     /// Coverage marks, by number.
     pub marks: Vec<u64>,
+    /// How often what an option asks for happened, by [`WideOption`].
+    pub met: [u64; WIDE_OPTIONS],
 }
 
 /// Sums over histories.
@@ -144,6 +151,8 @@ pub struct Report {
     pub failed: BTreeMap<String, u64>,
     /// Coverage marks, by number.
     pub marks: Vec<u64>,
+    /// How often what an option asks for happened, by [`WideOption`].
+    pub met: [u64; WIDE_OPTIONS],
     /// Histories with findings, by kind of the first.
     pub kinds: BTreeMap<&'static str, u64>,
     /// The first findings, with their seeds.
@@ -168,6 +177,7 @@ impl Default for Report {
             too_hard: (0, None),
             failed: BTreeMap::new(),
             marks: vec![0; MARKS_MAX],
+            met: [0; WIDE_OPTIONS],
             kinds: BTreeMap::new(),
             findings: Vec::new(),
         }
@@ -206,6 +216,9 @@ impl Report {
         for (sum, count) in self.marks.iter_mut().zip(history.marks) {
             *sum += count;
         }
+        for (sum, count) in self.met.iter_mut().zip(history.met) {
+            *sum += count;
+        }
         if let Some(first) = history.findings.into_iter().next() {
             *self.kinds.entry(first.kind()).or_default() += 1;
             if self.findings.len() < FINDINGS_MAX {
@@ -235,6 +248,9 @@ impl Report {
         }
         for (mark, more) in self.marks.iter_mut().zip(other.marks) {
             *mark += more;
+        }
+        for (sum, more) in self.met.iter_mut().zip(other.met) {
+            *sum += more;
         }
         for (kind, count) in other.kinds {
             *self.kinds.entry(kind).or_default() += count;
@@ -274,6 +290,11 @@ impl fmt::Display for Report {
         let marks: Vec<String> =
             dm_core::rooms::MARKS.iter().map(|mark| format!("{} {}", mark.name(), self.marks[mark.number()])).collect();
         writeln!(f, "marks: {}", marks.join(", "))?;
+        let met = WideOption::ALL.iter().filter(|option| self.met[**option as usize] > 0);
+        let met: Vec<String> = met.map(|option| format!("{} {}", option.name(), self.met[*option as usize])).collect();
+        if !met.is_empty() {
+            writeln!(f, "options: {}", met.join(", "))?;
+        }
         for (kind, count) in &self.kinds {
             writeln!(f, "{count} histories: {kind}")?;
         }

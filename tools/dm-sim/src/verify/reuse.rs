@@ -161,7 +161,7 @@ fn with_stage<K: TreeKind>(
             coding: if is_radix {
                 // With few large digits, nodes fill up; with many small ones, keys compete for slots.
                 let digits = Digits { bits: 2 + rng.below(3), stride: 1 + rng.below(2) as usize };
-                Coding { key_shift: 0, digits: Some(digits) }
+                Coding { digits: Some(digits), ..Coding::shifted(0) }
             } else {
                 CODING
             },

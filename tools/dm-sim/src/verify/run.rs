@@ -9,6 +9,7 @@ use super::faults::FaultKind;
 use super::report::{Finding, History, Report};
 use super::settings::Settings;
 use super::subject::{AfterDeath, Subject};
+use super::wide::WideOption;
 use crate::check::{Checker, Verdict};
 use crate::config::Config;
 use crate::driver::DriverConfig;
@@ -86,7 +87,8 @@ pub struct Verifier<S> {
 
 impl<S: Subject> Verifier<S> {
     /// A verifier of `subject`.
-    pub fn new(subject: S, settings: Settings) -> Self {
+    pub fn new(subject: S, mut settings: Settings) -> Self {
+        settings.wide = settings.wide.of_both(subject.wide_options());
         Self { subject, settings, worlds: Vec::new(), scratch: Vec::new(), checker: Checker::default() }
     }
 
@@ -158,6 +160,10 @@ impl<S: Subject> Verifier<S> {
         let mut draw = Draw::new(&self.settings, seed);
         // From a stream of its own, so that nothing else that is drawn depends on it.
         let kills = Rng::new(seed ^ 0x5eed_000b).percent(REPAIRERS_PERCENT);
+        if self.subject.after_death() == AfterDeath::Bounded && draw.wide.has(WideOption::LongHistory) {
+            // Every operation that needs a lock of the dead would wait until its deadline.
+            draw.plan.faults.retain(|planned| planned.fault.kind() != FaultKind::Crash);
+        }
         if self.subject.after_death() == AfterDeath::Recovered {
             // No operation has to give up waiting for a dead compute node.
             draw.deadline_ns = 0;
@@ -196,6 +202,7 @@ impl<S: Subject> Verifier<S> {
             let remote_locks_held = |memories: &Memories| self.subject.remote_locks_held(&case, &config, memories);
             let take_images = |memories: &Memories| self.subject.inner_node_images(&case, &config, memories);
             let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
+            let pool_state = |memories: &Memories, down| self.subject.pool_state(&case, &config, memories, down);
             let mut stage = Stage {
                 draw: &draw,
                 coding: self.subject.coding(&draw, &case),
@@ -206,6 +213,8 @@ impl<S: Subject> Verifier<S> {
                 remote_locks_held: &remote_locks_held,
                 take_images: &take_images,
                 holdings: &holdings,
+                pool_state: &pool_state,
+                excuses_no_memory: self.settings.wide.is_empty(),
                 never_leaks: self.subject.never_leaks(&case),
                 holds_all_blocks: self.subject.holds_all_blocks(&case),
                 collects_all: self.subject.collects_all(&case),
@@ -217,7 +226,7 @@ impl<S: Subject> Verifier<S> {
                 lanes_per_worker: draw.lanes_per_worker,
                 steps_max: STEPS_MAX,
                 // A lane that waits for a dead compute node is not woken.
-                parks_end: draw.plan.has(FaultKind::Crash),
+                parks_end: draw.plan.has(FaultKind::Crash) || draw.wide.has(WideOption::ShortLeases),
             };
             history = Some(stage.play(&mut self.scratch, drivers));
         });
@@ -228,7 +237,12 @@ impl<S: Subject> Verifier<S> {
         match self.checker.check(&history.record) {
             Verdict::Linearizable => {}
             Verdict::Violation(violation) => history.findings.insert(0, Finding::Violation(violation)),
-            Verdict::TooHard { why, .. } => history.too_hard = Some(why),
+            Verdict::TooHard { why, .. } => {
+                history.too_hard = Some(why);
+                if !self.settings.wide.is_empty() {
+                    history.findings.push(Finding::TooHard(why));
+                }
+            }
         }
         history.overlapping = history.record.overlapping() as u64;
         history.rdwc = self.subject.rdwc(&case);

@@ -1,6 +1,7 @@
 //! What the caller decides about histories.
 
 use super::faults::Faults;
+use super::wide::WideOptions;
 use dm_core::verbs::Assumptions;
 
 /// What the caller decides about histories; seeds draw within. Ranges are inclusive.
@@ -14,7 +15,7 @@ pub struct Settings {
     pub operations: (u32, u32),
     /// Keys of a history.
     pub keys: (u32, u32),
-    /// Memory nodes, up to 4.
+    /// Memory nodes, up to 8.
     pub memory_nodes: (u32, u32),
     /// Faults that some of the histories have.
     pub faults: Faults,
@@ -24,6 +25,8 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// Guarantees that the fabric says it grants and does not.
     pub withdrawn: Assumptions,
+    /// Options that some of the histories have.
+    pub wide: WideOptions,
 }
 
 impl Default for Settings {
@@ -39,6 +42,7 @@ impl Default for Settings {
             masked_cas: None,
             profile: None,
             withdrawn: Assumptions::empty(),
+            wide: WideOptions::NONE,
         }
     }
 }

@@ -9,7 +9,8 @@ use super::items::Below;
 use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
-use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::btree::node::KEY_BYTES_MAX;
@@ -29,6 +30,7 @@ impl TreeKind for Sherman {
     const NAME: &'static str = "sherman";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
+    const HAS_SPANS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -129,6 +131,11 @@ impl TreeKind for Sherman {
             Profile::Reuse | Profile::OldRoutes => parameters.leaf_span = 2,
             Profile::Growth => (parameters.leaf_span, parameters.inner_span) = (2, 2),
         }
+        if draw.wide.has(WideOption::WideLeaves) {
+            let mut rng = Rng::new(draw.seed ^ 0x5eed_000f);
+            (parameters.key_bytes, parameters.value_bytes) = (8, 8);
+            parameters.leaf_span = 64 + rng.below(40) as usize;
+        }
         let hierarchical = rng.percent(70);
         let (combine, entry_writes) = (rng.percent(70), rng.percent(70));
         // The option of this draw no longer exists. The draw stays, so that pinned seeds keep their histories.
@@ -172,6 +179,7 @@ impl TreeKind for Sherman {
             lanes: draw.lanes.clone(),
             digits: None,
             stretch: None,
+            lease_ns: LEASE_NS,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
-use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -139,6 +139,7 @@ impl TreeKind for Smart {
             lanes,
             digits,
             stretch: None,
+            lease_ns: LEASE_NS,
         }
     }
 }

@@ -3,6 +3,8 @@
 use super::accounting::{Holdings, Node};
 use super::coding::Coding;
 use super::draw::Draw;
+use super::wide::WideOptions;
+use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -175,6 +177,15 @@ pub struct HeldLock {
     pub compute_node: u16,
 }
 
+/// What only the pool's memories tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Compute nodes whose rows are not LIVE.
+    pub not_live: Vec<ComputeNode>,
+    /// Chunks that may be granted, on all memory nodes but one that is down.
+    pub free_chunks: u32,
+}
+
 /// What survivors have to do when a compute node has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDeath {
@@ -199,6 +210,11 @@ pub trait Subject {
     /// Marks that are rare by construction, so that a long run may end without them.
     fn rare_marks(&self) -> &'static [Mark] {
         &[]
+    }
+
+    /// The options that its histories may have.
+    fn wide_options(&self) -> WideOptions {
+        WideOptions::NONE
     }
 
     /// Draws a case; `rng` is used for nothing else.
@@ -233,6 +249,18 @@ pub trait Subject {
 
     /// Lock words in the memories that name a holder.
     fn remote_locks_held(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Vec<HeldLock>;
+
+    /// The pool as it is now. `down`: a memory node that is down. `None`: there is no pool.
+    fn pool_state(
+        &self,
+        case: &Self::Case,
+        config: &Config,
+        memories: &Memories,
+        down: Option<NodeId>,
+    ) -> Option<PoolState> {
+        let _ = (case, config, memories, down);
+        None
+    }
 
     /// What survivors have to do when a compute node has died.
     fn after_death(&self) -> AfterDeath {

@@ -11,7 +11,7 @@ use super::items::Below;
 use super::memory_walk::MemoryWalk;
 use super::settings::Profile;
 use super::subject::{TestAccess, turned};
-use super::tree::{TreeCase, TreeKind};
+use super::tree::{LEASE_NS, TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -102,6 +102,7 @@ impl TreeKind for Toy {
             lanes: draw.lanes.clone(),
             digits: None,
             stretch: None,
+            lease_ns: LEASE_NS,
         }
     }
 }

@@ -8,8 +8,9 @@ use super::draw::Draw;
 use super::items::stretched::{Stretch, Stretched};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
-use super::subject::{HeldLock, InnerNodeImages, Opened, Subject, With};
+use super::subject::{HeldLock, InnerNodeImages, Opened, PoolState, Subject, With};
 use super::walk::{self, PoolLayout};
+use super::wide::{WideKeys, WideOption, WideOptions};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -17,12 +18,18 @@ use dm_core::index::Index;
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::mutants::Mutant;
-use dm_core::verbs::{Assumptions, Guarantees};
+use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
 /// More than the retired nodes of any history, and than the nodes of a memory node.
 pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
+
+/// Chunks that one collection takes, in histories with more memory than usual.
+const COLLECTED_CHUNKS: usize = 512;
+
+/// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
+pub(super) const LEASE_NS: u64 = 60_000_000;
 
 /// What a seed decides about an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +48,68 @@ pub struct TreeCase {
     pub digits: Option<Digits>,
     /// How keys and values are stretched, if they are items.
     pub stretch: Option<Stretch>,
+    /// Leases of compute nodes that are recovered.
+    pub lease_ns: u64,
 }
 
 impl TreeCase {
+    /// The sizes that the options of `draw` ask for.
+    pub(super) fn widen(&mut self, draw: &Draw) {
+        let wide = draw.wide;
+        if wide.is_empty() {
+            return;
+        }
+        let mut rng = Rng::new(draw.seed ^ 0x5eed_0010);
+        if let Some(stretch) = &mut self.stretch {
+            if wide.has(WideOption::KeysLong) {
+                // An operation takes a descent for every 7 bytes.
+                stretch.key_repeats = [10, 16, 24][rng.below(3) as usize];
+            }
+            if wide.has(WideOption::ValuesLong) {
+                stretch.value_bytes = [264, 700, 1100][rng.below(3) as usize];
+            }
+            if wide.has(WideOption::ValuesShort) {
+                (stretch.value_bytes, stretch.trims_values) = (8, true);
+            }
+            self.parameters = self.parameters.below.with_items(stretch.parameters());
+            self.spending.page_bytes = stretch.page_bytes(self.spending.page_records);
+        } else {
+            let (mut key_bytes, mut value_bytes) = (self.parameters.key_bytes(), self.parameters.value_bytes());
+            if wide.has(WideOption::KeysLong) {
+                key_bytes = 64;
+            }
+            if wide.has(WideOption::ValuesLong) {
+                value_bytes = [264, 520, 1024][rng.below(3) as usize];
+            }
+            self.parameters.below = self.parameters.below.resized(key_bytes, value_bytes);
+        }
+        if wide.needs_room() {
+            // With more memory there are more chunks to collect.
+            self.spending.collected_chunks = self.spending.collected_chunks.max(COLLECTED_CHUNKS);
+        }
+        self.fit_chunks();
+    }
+
+    /// Makes chunks so large that they have room for two of the largest nodes, and for several of the longest blocks:
+    /// collections take a limited number of chunks.
+    pub(super) fn fit_chunks(&mut self) {
+        let (leaf_bytes, inner_bytes) = self.parameters.node_bytes();
+        let block_bytes = self.parameters.items.map_or(0, |items| items.longest_place_bytes());
+        let least = (2 * leaf_bytes.max(inner_bytes)).max(8 * block_bytes).next_multiple_of(4096) as u64;
+        self.chunk_bytes = self.chunk_bytes.max(least);
+    }
+
+    /// How numbers become keys and values.
+    fn coding(&self, draw: &Draw) -> Coding {
+        let key_bytes = self.stretch.map_or(self.parameters.key_bytes(), |stretch| stretch.key_bytes);
+        Coding {
+            digits: self.digits,
+            wide: WideKeys::of(draw, key_bytes),
+            is_alike: draw.wide.has(WideOption::ValuesAlike),
+            ..Coding::shifted(draw.key_shift)
+        }
+    }
+
     pub(super) fn pool(&self) -> PoolLayout {
         PoolLayout::of(&self.parameters, self.lock_count, self.chunk_bytes)
     }
@@ -89,6 +155,10 @@ pub trait TreeKind: Copy {
     const ORPHAN_COLLECTION: &'static [Mark];
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
+    /// Whether its leaves have a number of entries that is chosen.
+    const HAS_SPANS: bool = false;
+    /// Whether its keys and values have any length.
+    const HAS_ITEMS: bool = false;
 
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
@@ -124,6 +194,18 @@ pub trait TreeKind: Copy {
     fn profile_for(mutant: Mutant) -> Option<Profile>;
 }
 
+/// The options that histories of this kind may have.
+pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
+    let mut options = WideOptions::ALL;
+    if !K::HAS_SPANS {
+        options = options.without(WideOption::WideLeaves);
+    }
+    if !K::HAS_ITEMS {
+        options = options.without(WideOption::ValuesShort);
+    }
+    options
+}
+
 /// A subject: trees of a kind whose dead compute nodes are not recovered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounded<K>(pub K);
@@ -144,7 +226,13 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn draw(&self, draw: &Draw, rng: &mut Rng) -> TreeCase {
-        K::draw(draw, rng)
+        let mut case = K::draw(draw, rng);
+        case.widen(draw);
+        case
+    }
+
+    fn wide_options(&self) -> WideOptions {
+        wide_options::<K>().without(WideOption::ShortLeases).without(WideOption::Sweeps)
     }
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
@@ -161,7 +249,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn coding(&self, draw: &Draw, case: &TreeCase) -> Coding {
-        Coding { digits: case.digits, ..Coding::shifted(draw.key_shift) }
+        case.coding(draw)
     }
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
@@ -189,6 +277,16 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         case.pool().locks_held(config, memories)
+    }
+
+    fn pool_state(
+        &self,
+        case: &TreeCase,
+        config: &Config,
+        memories: &Memories,
+        down: Option<NodeId>,
+    ) -> Option<PoolState> {
+        Some(case.pool().state(config, case.lanes.len() as u16, memories, down))
     }
 
     fn writes_records_at_once(&self) -> bool {

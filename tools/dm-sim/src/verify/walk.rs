@@ -5,7 +5,8 @@
 
 use super::accounting::{Holdings, Node};
 use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes};
-use super::subject::{HeldLock, InnerNodeImages, Opened, TestAccess};
+use super::subject::{HeldLock, InnerNodeImages, Opened, PoolState, TestAccess};
+use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::pool::Pool;
@@ -17,7 +18,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::row::{Joiner, Member, Row};
+use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
@@ -86,6 +87,25 @@ impl PoolLayout {
             let offset = home.row_offset(member.row) as usize;
             memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
         }
+    }
+
+    /// Rows of the first `compute_nodes`, and chunk tables.
+    pub fn state(&self, config: &Config, compute_nodes: u16, memories: &Memories, down: Option<NodeId>) -> PoolState {
+        let mut state = PoolState::default();
+        for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
+            let Some(memory) = memories.get(number) else { continue };
+            if number == NodeId(0) {
+                let row_state = |node: u16| RowWord(memory.host.word(geometry.row_offset(RowId(node + 1)))).state();
+                let not_live = (0..compute_nodes).filter(|node| row_state(*node) != Some(RowState::Live));
+                state.not_live = not_live.map(ComputeNode).collect();
+            }
+            if Some(number) != down {
+                let word = |chunk| ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
+                let is_free = |chunk: &u32| matches!(word(*chunk), Ok(ChunkEntry::Free | ChunkEntry::Used { .. }));
+                state.free_chunks += (0..geometry.chunk_count).filter(is_free).count() as u32;
+            }
+        }
+        state
     }
 
     /// Lock words that name a holder, in lock tables or in leaves.

@@ -5,3 +5,4 @@ mod deaths;
 mod items;
 mod mixtures;
 mod reuse;
+mod wide;

@@ -80,7 +80,7 @@ pub(in crate::verify) struct Ran {
 impl Case {
     /// How numbers become keys.
     pub(in crate::verify) const fn coding(&self) -> Coding {
-        Coding { key_shift: 8, digits: self.setup.digits }
+        Coding { digits: self.setup.digits, ..Coding::shifted(8) }
     }
 }
 

@@ -34,6 +34,8 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     const ORPHAN_COLLECTION: &'static [Mark] = K::ORPHAN_COLLECTION;
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
+    const HAS_SPANS: bool = K::HAS_SPANS;
+    const HAS_ITEMS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         with_marks(K::marks())
@@ -101,6 +103,7 @@ fn stretch(rng: &mut Rng) -> Stretch {
         key_bytes: 8,
         value_bytes: [8, 8, 12, 16, 70][rng.below(5) as usize],
         key_repeats: [1, 2, 3, 7][rng.below(4) as usize],
+        trims_values: false,
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - A key loses its trailing zeros, and each of its bytes is repeated. This makes short keys and long ones, with long
 //!   common prefixes; some keys are prefixes of others.
-//! - A value is written once, twice or three times in a row, as its first byte says.
+//! - A value is written once, twice or three times in a row, as its first byte says. Or it loses its trailing zeros:
+//!   then some values are prefixes of others.
 
 use crate::verify::accounting::Node;
 use crate::verify::subject::{InnerNodeImages, TestAccess};
@@ -31,6 +32,8 @@ pub struct Stretch {
     pub value_bytes: usize,
     /// How long a byte of a key becomes.
     pub key_repeats: usize,
+    /// Values lose their trailing zeros, and are not repeated.
+    pub trims_values: bool,
 }
 
 impl Stretch {
@@ -54,12 +57,13 @@ pub struct Stretched<'i, I> {
     index: &'i I,
     plan: ScratchPlan,
     key_repeats: usize,
+    trims_values: bool,
 }
 
 impl<'i, I: Index> Stretched<'i, I> {
     /// A view of `index`, which has [`Stretch::parameters`]. Pages have room for `page_records`.
     pub fn new(index: &'i I, stretch: &Stretch, page_records: usize) -> Self {
-        let Stretch { key_bytes, value_bytes, key_repeats } = *stretch;
+        let Stretch { key_bytes, value_bytes, key_repeats, trims_values } = *stretch;
         let mut end = index.plan().total_bytes.next_multiple_of(64);
         let mut take = |bytes: usize| {
             let start = end;
@@ -78,12 +82,11 @@ impl<'i, I: Index> Stretched<'i, I> {
             lengths: 0..0,
             total_bytes: end,
         };
-        Self { index, plan, key_repeats }
+        Self { index, plan, key_repeats, trims_values }
     }
 
     fn stretch_key(&self, key: &[u8]) -> Vec<u8> {
-        let length = key.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        key[..length].iter().flat_map(|&byte| std::iter::repeat_n(byte, self.key_repeats)).collect()
+        without_zeros(key).iter().flat_map(|&byte| std::iter::repeat_n(byte, self.key_repeats)).collect()
     }
 
     /// The key whose stretched form this is. Bytes that no key stretches to become 0xee, which no test writes.
@@ -97,15 +100,26 @@ impl<'i, I: Index> Stretched<'i, I> {
         }
     }
 
-    fn stretch_value(value: &[u8]) -> Vec<u8> {
+    fn stretch_value(&self, value: &[u8]) -> Vec<u8> {
+        if self.trims_values {
+            return without_zeros(value).to_vec();
+        }
         let repeats = 1 + value.first().map_or(0, |&first| usize::from(first)) % VALUE_REPEATS_MAX;
         value.repeat(repeats)
     }
 
-    fn shrink_value(stretched: &[u8], value: &mut [u8]) {
+    fn shrink_value(&self, stretched: &[u8], value: &mut [u8]) {
         let bytes = value.len();
+        if self.trims_values {
+            value.fill(0xee);
+            if stretched.len() <= bytes && without_zeros(stretched).len() == stretched.len() {
+                value.fill(0);
+                value[..stretched.len()].copy_from_slice(stretched);
+            }
+            return;
+        }
         match stretched.get(..bytes) {
-            Some(first) if Self::stretch_value(first) == stretched => value.copy_from_slice(first),
+            Some(first) if self.stretch_value(first) == stretched => value.copy_from_slice(first),
             _ => value.fill(0xee),
         }
     }
@@ -117,7 +131,7 @@ impl<'i, I: Index> Stretched<'i, I> {
             assert!(below.put(scratch, part, &key), "a stretched key fits");
         }
         for (part, range) in [(Part::Value, &self.plan.value), (Part::Expected, &self.plan.expected)] {
-            let value = Self::stretch_value(&scratch[range.clone()]);
+            let value = self.stretch_value(&scratch[range.clone()]);
             assert!(below.put(scratch, part, &value), "a stretched value fits");
         }
     }
@@ -128,7 +142,7 @@ impl<'i, I: Index> Stretched<'i, I> {
             Outcome::Found | Outcome::Exists | Outcome::Mismatch => {
                 let (front, ours) = scratch.split_at_mut(self.plan.key.start);
                 let output = self.plan.output.start - self.plan.key.start;
-                Self::shrink_value(below.part(front, Part::Output), &mut ours[output..output + self.plan.value_bytes]);
+                self.shrink_value(below.part(front, Part::Output), &mut ours[output..output + self.plan.value_bytes]);
             }
             Outcome::Page { records, .. } => {
                 let (front, ours) = scratch.split_at_mut(self.plan.key.start);
@@ -138,12 +152,17 @@ impl<'i, I: Index> Stretched<'i, I> {
                     let start = record.start - self.plan.key.start;
                     let (to_key, to_value) = ours[start..start + record.len()].split_at_mut(self.plan.key_bytes);
                     self.shrink_key(key, to_key);
-                    Self::shrink_value(value, to_value);
+                    self.shrink_value(value, to_value);
                 }
             }
             _ => {}
         }
     }
+}
+
+/// The bytes without trailing zeros.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)]
 }
 
 impl<I: Index> Index for Stretched<'_, I> {

@@ -1,7 +1,7 @@
 //! The checks at the end of a history, when all is quiet.
 
 use super::stage::{Stage, summary};
-use crate::check::{Answer, Call};
+use crate::check::{Answer, Call, OpId};
 use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
 use crate::run::block_on;
@@ -11,9 +11,11 @@ use crate::verify::load::{Ended, start};
 use crate::verify::report::{Finding, History};
 use crate::verify::subject::{AfterDeath, HeldLock};
 use crate::verify::tolerance::Failed;
+use crate::verify::wide::WideOption;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::memory::orphans::CollectedOrphans;
+use dm_core::operation::OpError;
 use dm_core::remote::lock_word::RowId;
 
 /// Turns of all live compute nodes that an orphan collection may take.
@@ -24,6 +26,10 @@ impl Stage<'_> {
     /// the memory is accounted for.
     pub(super) fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
         let alive = self.alive(&history.injected);
+        if alive.is_empty() {
+            // Leases were short, and the last two fenced each other.
+            return;
+        }
         for &node in &alive {
             for (number, lane) in (0..).zip(lanes[node]) {
                 if lane.in_doubt() {
@@ -51,6 +57,9 @@ impl Stage<'_> {
             return;
         }
         let found = self.read_all(lanes, &alive, history, now_ns);
+        if self.draw.wide.has(WideOption::LastScan) {
+            self.scan_all(lanes, &alive, history);
+        }
         // The checks below cannot judge what a dead holder left half done.
         if dead_hold == 0 && history.injected.down.is_none() {
             self.validate(lanes, &alive, found);
@@ -162,13 +171,8 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
-                    let failed = Failed { operation: Some(operation), error };
-                    if failed.is_tolerable(&history.injected, self.after_death, self.draw.deadline_ns) {
-                        history.failed.push(summary(&error));
-                    } else {
-                        let line = Some(history.record.line(operation));
-                        self.findings.push(Finding::Failed { line, failed });
-                    }
+                    let limits = (self.draw.deadline_ns, self.excuses_no_memory);
+                    self.findings.extend(judge_failed(history, operation, error, self.after_death, limits));
                 }
                 Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
@@ -180,6 +184,46 @@ impl Stage<'_> {
             }
         }
         found
+    }
+
+    /// Scans everything, page by page. Compute nodes take turns.
+    fn scan_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
+        let coding = self.coding;
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        history.injected.down.iter().for_each(|node| fabric.set_down(*node));
+        let (mut key, mut after) = (0, false);
+        // Every page but the last one has a record.
+        for page in 0..=self.draw.keys as usize {
+            let node = alive[page % alive.len()];
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
+            let now_ns = history.record.now_ns() + 1;
+            let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, call);
+            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.draw.deadline_ns));
+            let mut more = false;
+            match run.map(|run| run.result) {
+                Ok(Ended::Page(records, there_is_more)) => {
+                    more = there_is_more;
+                    (key, after) = records.last().map_or((key, after), |(last, _)| (*last, true));
+                    history.record.respond_page(operation, now_ns, records, there_is_more);
+                }
+                Ok(Ended::Failed(error)) => {
+                    history.record.respond(operation, now_ns, Answer::Failed(error.effect));
+                    let limits = (self.draw.deadline_ns, self.excuses_no_memory);
+                    self.findings.extend(judge_failed(history, operation, error, self.after_death, limits));
+                }
+                Ok(other) => unreachable!("a scan ends with {other:?}"),
+                Err(alone) => self.findings.push(Finding::Structure(format!("scan from key {key}: {alone}"))),
+            }
+            if lane.is_unsettled() {
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
+            }
+            if !more {
+                history.met[WideOption::LastScan as usize] += 1;
+                return;
+            }
+        }
+        self.findings.push(Finding::Structure("a scan of everything does not end".to_owned()));
     }
 
     fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], found: u64) {
@@ -257,4 +301,21 @@ impl Stage<'_> {
             }
         }
     }
+}
+
+/// A read at the end failed. Returns a finding unless the faults excuse that.
+fn judge_failed(
+    history: &mut History,
+    operation: OpId,
+    error: OpError,
+    after_death: AfterDeath,
+    (deadline_ns, no_memory): (u64, bool),
+) -> Option<Finding> {
+    let failed = Failed { operation: Some(operation), error };
+    if failed.is_tolerable(&history.injected, after_death, deadline_ns, no_memory) {
+        history.failed.push(summary(&error));
+        return None;
+    }
+    let line = Some(history.record.line(operation));
+    Some(Finding::Failed { line, failed })
 }

@@ -6,7 +6,7 @@ use crate::direct::DirectFabric;
 use crate::memory::Memories;
 use crate::run::{Emitted, block_on};
 use crate::verify::subject::Opened;
-use crate::verify::tree::{FREE_LIST_HOLDS_ALL, TreeCase};
+use crate::verify::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase};
 use crate::verify::walk;
 use dm_core::items;
 use dm_core::lane::Lane;
@@ -66,6 +66,7 @@ fn case(items: bool) -> TreeCase {
         lanes: vec![1; COMPUTE_NODES],
         digits: None,
         stretch: None,
+        lease_ns: LEASE_NS,
     }
 }
 

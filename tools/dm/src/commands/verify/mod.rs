@@ -12,7 +12,9 @@ use dm_core::for_each_kind;
 use dm_core::marks::Mark;
 use dm_core::remote::catalog::IndexKind;
 use dm_core::verbs::Assumptions;
-use dm_sim::verify::{Bounded, Faults, ItemsOver, Profile, Recovered, Report, Settings, Subject, TreeKind, Verifier};
+use dm_sim::verify::{
+    Bounded, Faults, ItemsOver, Profile, Recovered, Report, Settings, Subject, TreeKind, Verifier, WideOptions,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::{Record, Scope};
 use std::path::PathBuf;
@@ -76,6 +78,14 @@ pub(super) struct Arguments {
     /// What all histories are about: mixed, wraparound, slow-readers, churn, reuse or growth [default: each draws its own]
     #[arg(long, value_name = "PROFILE", value_parser = Profile::parse)]
     profile: Option<Profile>,
+
+    /// Also draw what most histories never have: keys, values, scans, sizes and events at the edges. Histories that draw
+    /// none of it stay as they are
+    #[arg(
+        long, value_name = "all|LIST", num_args = 0..=1, require_equals = true, default_value = "none",
+        default_missing_value = "all", value_parser = WideOptions::parse, conflicts_with_all = ["enumerate", "matrix"]
+    )]
+    wide: WideOptions,
 
     /// Threads that run histories; what a seed does is the same with any
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
@@ -177,6 +187,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         profile: arguments.profile,
         withdrawn: arguments.withdraw.unwrap_or_default(),
+        wide: arguments.wide,
         ..Settings::default()
     };
     let JudgedName { kind, items } = arguments.index;
@@ -277,7 +288,8 @@ fn verify<S: Subject + Copy + Send>(subject: S, arguments: &Arguments, settings:
     }
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
-    record.close(&subject.marks(), &marks, MARKS_FROM_HISTORIES);
+    let wide = settings.wide.of_both(subject.wide_options());
+    record.close(&subject.marks(), &marks, wide, MARKS_FROM_HISTORIES);
     if let Some(path) = &arguments.json {
         record.write(path)?;
     }

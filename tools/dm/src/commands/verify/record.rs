@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::report::text::{counted, counted_as};
 use dm_core::marks::Mark;
-use dm_sim::verify::{FaultKind, Profile, Report, Settings};
+use dm_sim::verify::{FaultKind, Profile, Report, Settings, WideOption, WideOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -29,8 +29,18 @@ pub(super) struct Scope {
     memory_nodes: (u32, u32),
     masked_cas: String,
     profile: String,
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    wide: String,
     first_seed: u64,
     end_seed: u64,
+}
+
+fn none() -> String {
+    WideOptions::NONE.to_string()
+}
+
+fn is_none(wide: &str) -> bool {
+    wide == none()
 }
 
 impl Scope {
@@ -51,6 +61,7 @@ impl Scope {
             }
             .to_owned(),
             profile: settings.profile.map_or("drawn", Profile::name).to_owned(),
+            wide: settings.wide.to_string(),
             first_seed,
             end_seed,
         }
@@ -138,6 +149,9 @@ pub(super) struct Record {
     /// By room; before the end of the run all under "all".
     marks: BTreeMap<String, BTreeMap<String, u64>>,
     marks_missing: Vec<String>,
+    /// How often what an option asks for happened.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    options: BTreeMap<String, u64>,
     violations: BTreeMap<String, u64>,
     findings: Vec<Found>,
 }
@@ -169,6 +183,7 @@ impl Record {
             memory: Memory::default(),
             marks: BTreeMap::new(),
             marks_missing: Vec::new(),
+            options: BTreeMap::new(),
             violations: BTreeMap::new(),
             findings: Vec::new(),
         }
@@ -235,6 +250,9 @@ impl Record {
         for mark in dm_core::rooms::MARKS {
             *marks.entry(mark.name().to_owned()).or_default() += report.marks[mark.number()];
         }
+        for option in WideOption::ALL.iter().filter(|option| report.met[**option as usize] > 0) {
+            *self.options.entry(option.name().to_owned()).or_default() += report.met[*option as usize];
+        }
         for (kind, count) in &report.kinds {
             *self.violations.entry((*kind).to_owned()).or_default() += count;
         }
@@ -247,7 +265,7 @@ impl Record {
     }
 
     /// Decides the result, and sorts the marks by the rooms that count them.
-    pub(super) fn close(&mut self, rooms: &[(&str, &[Mark])], marks: &[Mark], marks_from: u64) {
+    pub(super) fn close(&mut self, rooms: &[(&str, &[Mark])], marks: &[Mark], wide: WideOptions, marks_from: u64) {
         let counts = self.marks.remove(ALL_ROOMS).unwrap_or_default();
         let count = |mark: &Mark| counts.get(mark.name()).copied().unwrap_or(0);
         for (room, marks) in rooms {
@@ -257,6 +275,8 @@ impl Record {
         if self.histories >= marks_from {
             self.marks_missing =
                 marks.iter().filter(|mark| count(mark) == 0).map(|mark| mark.name().to_owned()).collect();
+            let missing = wide.options().filter(|option| !self.options.contains_key(option.name()));
+            self.marks_missing.extend(missing.map(|option| option.name().to_owned()));
         }
         self.verdict = if !self.violations.is_empty() {
             Outcome::Violated
@@ -338,6 +358,9 @@ impl fmt::Display for Record {
         )?;
         for (room, marks) in &self.marks {
             writeln!(f, "marks of {room}: {}", list(marks))?;
+        }
+        if !self.options.is_empty() {
+            writeln!(f, "options: {}", list(&self.options))?;
         }
         for (kind, count) in &self.violations {
             writeln!(f, "{}: {kind}", counted_as(*count, "history", "histories"))?;
