@@ -32,7 +32,12 @@ impl<S: UnderItems> ItemsSubject<S> {
     const KEY_REPEATS: usize = 3;
 
     const fn stretch(shape: &Shape) -> Stretch {
-        Stretch { key_bytes: shape.key_bytes, value_bytes: shape.value_bytes, key_repeats: Self::KEY_REPEATS }
+        Stretch {
+            key_bytes: shape.key_bytes,
+            value_bytes: shape.value_bytes,
+            key_repeats: Self::KEY_REPEATS,
+            trims_values: false,
+        }
     }
 
     const fn items(shape: &Shape) -> ItemParameters {
