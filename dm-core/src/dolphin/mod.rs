@@ -6,7 +6,8 @@
 //! **What stands in code, and what does not.** This room has the bytes ([`layout`]) and the decisions ([`spear`],
 //! [`population`]), each with its tests. **The operations are not written yet**: no verb is sent from here, no kind of
 //! index is registered, and a pool cannot have a Dolphin index. Sections below that are marked *planned* describe what
-//! the operations will do; nothing in them was run or measured.
+//! the operations will do; nothing in them was run or measured. The parts about structure changes, deaths and seats have
+//! holes: [`plan`] names them, and describes a simpler way that closes them. It will replace these sections.
 //!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
@@ -29,6 +30,7 @@
 //! | [`layout`] | leaves of 1 KB, blocks |
 //! | [`spear`] | the lock word: seats, what each addition decides, settling, repair |
 //! | [`population`] | where a full leaf is cut, and which slots change |
+//! | [`plan`] | how structure changes are going to work: a retired leaf names its heirs |
 //!
 //! Slot words, nodes, tiles and the bounds of leaves are [`crate::radix`]'s.
 //!
@@ -152,5 +154,7 @@
 //! - A key far from all others takes a leaf of its own: 1024 bytes.
 
 pub mod layout;
+#[doc = include_str!("plan.md")]
+pub mod plan {}
 pub mod population;
 pub mod spear;
