@@ -161,12 +161,14 @@
 //! - `c` (feature `c`): the same API for C.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
 //! - `fetch`: prefetches lines before they are needed.
+//! - `error_text`: errors whose `Debug` is their text.
 
 pub mod assembly;
 #[cfg(feature = "c")]
 pub mod c;
 pub mod clock;
 pub mod compute_node;
+mod error_text;
 pub mod fabric;
 mod fetch;
 pub mod keeper;

@@ -7,6 +7,7 @@ mod embedded;
 
 pub use embedded::EmbeddedOptions;
 
+use crate::error_text::debug_is_text;
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};
 #[cfg(feature = "verbs")]
@@ -134,22 +135,6 @@ pub enum PoolError {
     #[error("cannot write the first image of an embedded pool: {0}")]
     Image(#[from] AccessError),
 }
-
-/// Makes an error's `Debug` its text. A `main` that returns an error prints the `Debug` of it, and so do `unwrap` and
-/// `expect`.
-macro_rules! debug_is_text {
-    ($($Error:ty),*) => {
-        $(
-            impl std::fmt::Debug for $Error {
-                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    std::fmt::Display::fmt(self, f)
-                }
-            }
-        )*
-    };
-}
-
-pub(crate) use debug_is_text;
 
 debug_is_text! { PoolError }
 

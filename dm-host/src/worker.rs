@@ -486,6 +486,10 @@ where
     /// Posts unsignaled requests that an operation left behind.
     fn flush(&mut self, at: usize) {
         let lane = &self.lanes[at];
+        if lane.port().state() == dm_core::port::State::Completed {
+            // The operation was dropped at its deadline, before it looked at its last submit.
+            lane.port().reset();
+        }
         if !lane.port().flush() {
             return;
         }

@@ -1,6 +1,6 @@
 //! What is fixed when an index of any kind is created.
 
-use crate::pool::debug_is_text;
+use crate::error_text::debug_is_text;
 use dm_core::items::parameters as items;
 use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};

@@ -9,7 +9,7 @@
 //! Where one is, the longer string has either a byte above zero where the shorter has padding, or only zeros there, and
 //! then the length decides. Different strings have different slots, since the length is in the slot.
 
-use crate::pool::debug_is_text;
+use crate::error_text::debug_is_text;
 use thiserror::Error;
 
 /// The longest slot: the length has one byte.

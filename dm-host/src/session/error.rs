@@ -1,9 +1,10 @@
 //! Errors of opening a session and of its calls.
 
 use crate::assembly::AssemblyError;
+use crate::error_text::debug_is_text;
 use crate::fabric::any::FabricError;
 use crate::kinds::{IndexParameterError, IndexParameters};
-use crate::pool::{PoolError, debug_is_text};
+use crate::pool::PoolError;
 use dm_core::operation::{Effect, OpError};
 use std::time::Duration;
 use thiserror::Error;
