@@ -1,7 +1,8 @@
 //! What the caller decides about histories.
 
 use super::faults::Faults;
-use super::wide::WideOptions;
+use super::wide::{WideOption, WideOptions};
+use crate::rng::Rng;
 use dm_core::verbs::Assumptions;
 
 /// What the caller decides about histories; seeds draw within. Ranges are inclusive.
@@ -44,6 +45,33 @@ impl Default for Settings {
             withdrawn: Assumptions::empty(),
             wide: WideOptions::NONE,
         }
+    }
+}
+
+impl Settings {
+    /// The settings of the history of `seed` that has the options `wide`.
+    pub(super) fn widened(&self, wide: WideOptions, seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5eed_000d);
+        let mut settings = self.clone();
+        if wide.has(WideOption::MemoryNodes) {
+            settings.memory_nodes = (4, 8);
+        }
+        if wide.has(WideOption::ComputeNodes) {
+            settings.compute_nodes = (5, 12);
+        }
+        if wide.has(WideOption::Lanes) {
+            settings.lanes = (9, 24);
+        }
+        if wide.has(WideOption::LongHistory) {
+            settings.operations = (1000, 2000);
+        }
+        if wide.has(WideOption::WideLeaves) {
+            settings.keys = (90 + rng.below(100), 300);
+            // Others have few keys.
+            let profile = [Profile::Mixed, Profile::Mixed, Profile::Growth][rng.below(3) as usize];
+            settings.profile = settings.profile.or(Some(profile));
+        }
+        settings
     }
 }
 

@@ -104,7 +104,7 @@ impl TreeCase {
         let key_bytes = self.stretch.map_or(self.parameters.key_bytes(), |stretch| stretch.key_bytes);
         Coding {
             digits: self.digits,
-            wide: WideKeys::of(draw, key_bytes),
+            wide: WideKeys::of(draw.wide, draw.seed, draw.keys, key_bytes),
             is_alike: draw.wide.has(WideOption::ValuesAlike),
             ..Coding::shifted(draw.key_shift)
         }

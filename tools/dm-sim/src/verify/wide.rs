@@ -2,8 +2,6 @@
 //!
 //! A history draws its options from a stream of its own. Without options it is the history that its seed always had.
 
-use super::draw::Draw;
-use super::settings::{Profile, Settings};
 use crate::rng::Rng;
 use std::fmt;
 
@@ -170,31 +168,6 @@ impl WideOptions {
         drawn
     }
 
-    /// The settings of a history with these options.
-    pub(super) fn widened(self, settings: &Settings, seed: u64) -> Settings {
-        let mut rng = Rng::new(seed ^ 0x5eed_000d);
-        let mut settings = settings.clone();
-        if self.has(WideOption::MemoryNodes) {
-            settings.memory_nodes = (4, 8);
-        }
-        if self.has(WideOption::ComputeNodes) {
-            settings.compute_nodes = (5, 12);
-        }
-        if self.has(WideOption::Lanes) {
-            settings.lanes = (9, 24);
-        }
-        if self.has(WideOption::LongHistory) {
-            settings.operations = (1000, 2000);
-        }
-        if self.has(WideOption::WideLeaves) {
-            settings.keys = (90 + rng.below(100), 300);
-            // Others have few keys.
-            let profile = [Profile::Mixed, Profile::Mixed, Profile::Growth][rng.below(3) as usize];
-            settings.profile = settings.profile.or(Some(profile));
-        }
-        settings
-    }
-
     /// Whether 512 KiB of each memory node may be too few.
     pub(super) fn needs_room(self) -> bool {
         use WideOption::{ComputeNodes, KeysLong, Lanes, LongHistory, ValuesLong, WideLeaves};
@@ -235,16 +208,15 @@ pub struct WideKeys {
 }
 
 impl WideKeys {
-    /// The keys of a history, in slots of `key_bytes`, at least 8. `None`: its options say nothing about keys.
-    pub(super) fn of(draw: &Draw, key_bytes: usize) -> Option<Self> {
+    /// The keys of a history with `all` keys, in slots of `key_bytes`, at least 8. `None`: its options say nothing about keys.
+    pub(super) fn of(wide: WideOptions, seed: u64, all: u32, key_bytes: usize) -> Option<Self> {
         use WideOption::{KeysHigh, KeysLargest, KeysLong, KeysSpread};
-        let wide = draw.wide;
         if !wide.has_any(&[KeysSpread, KeysHigh, KeysLargest, KeysLong]) {
             return None;
         }
-        let mut rng = Rng::new(draw.seed ^ 0x5eed_000e);
+        let mut rng = Rng::new(seed ^ 0x5eed_000e);
         // Bounds of scans are up to twice the number of keys.
-        let needed_bits = u64::BITS - (2 * u64::from(draw.keys)).leading_zeros();
+        let needed_bits = u64::BITS - (2 * u64::from(all)).leading_zeros();
         let is_spread = wide.has(KeysSpread);
         let drawn = if is_spread { [1, 2, 3] } else { [4, 7, 7] }[rng.below(3) as usize];
         let bits = needed_bits.div_ceil(key_bytes as u32).max(drawn);
@@ -263,7 +235,7 @@ impl WideKeys {
         };
         if wide.has(KeysLargest) {
             (keys.low, keys.fill) = (0xff << bits, 0xff);
-            keys.first = (1 << (bits * count)) - u64::from(draw.keys);
+            keys.first = (1 << (bits * count)) - u64::from(all);
         }
         Some(keys)
     }
@@ -295,6 +267,8 @@ impl WideKeys {
 
 #[cfg(test)]
 mod tests {
+    use super::super::draw::Draw;
+    use super::super::settings::Settings;
     use super::*;
 
     #[test]
@@ -333,7 +307,7 @@ mod tests {
         for seed in 0..1000 {
             let draw = Draw::new(&settings, seed);
             for key_bytes in [8, 16, 64] {
-                let Some(keys) = WideKeys::of(&draw, key_bytes) else { continue };
+                let Some(keys) = WideKeys::of(draw.wide, draw.seed, draw.keys, key_bytes) else { continue };
                 seen += 1;
                 let mut before = vec![0; key_bytes];
                 assert_eq!(keys.read(&vec![0x11; key_bytes]), None, "{keys:?}");
