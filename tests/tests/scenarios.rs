@@ -1,17 +1,20 @@
 //! Scenarios of earlier bugs: each test describes its bug, and then runs it.
 
 use dm_core::btree::Options;
-use dm_core::lane::Stage;
+use dm_core::lane::{Lane, Stage};
+use dm_core::layout::LINE_BYTES;
 use dm_core::marks::Mark;
-use dm_core::operation::{Effect, Operation, OperationKind, Outcome};
-use dm_core::verbs::{Label, Request, Space, Status, Verb};
-use dm_tests::client::{Progress, Steps, alone};
-use dm_tests::fabric::{Failure, locks_taken, poke};
+use dm_core::operation::{Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::verbs::{Flags, Label, NodeId, Request, Space, Status, Verb};
+use dm_tests::client::{Progress, Steps, alone, on_test_bed};
+use dm_tests::fabric::{AnyFabric, Failure, locks_taken, poke};
 use dm_tests::subject::chime::ChimeSubject;
+use dm_tests::subject::items::ItemsSubject;
 use dm_tests::subject::sherman::ShermanSubject;
 use dm_tests::subject::smart::SmartSubject;
 use dm_tests::subject::{Shape, Subject};
-use dm_tests::test_bed::{Direct, Setup, Slow};
+use dm_tests::test_bed::{Direct, Fixture, Setup, Slow};
+use std::collections::BTreeSet;
 
 /// Inner nodes split before the new separator went in, so a node of two separators left a half with a single child.
 /// Descending keys did that on every level: 129 records made sixteen levels, and the next root was one that no reader
@@ -146,6 +149,256 @@ fn settling_frees_nothing_while_a_write_that_failed_may_still_land() {
             assert_eq!(client.get(1), Some(1));
         });
     }
+}
+
+/// An insert of SMART failed with its queue pair at the CAS of a slot. It held no lock, so nothing had its lane settle.
+/// The lane's next operation gave up the pin of the failed one, and the CAS could still land, in a place that had been
+/// reused. Now the lane settles after every request that failed so, with a lock or without.
+#[test]
+fn a_request_that_failed_without_a_lock_is_settled() {
+    for subject in [&SmartSubject as &dyn Subject, &ItemsSubject(SmartSubject), &ShermanSubject] {
+        alone(subject, &Direct, &Setup::new(Shape::words(8, 4)), |client| {
+            client.put(1, 1);
+            let mut without_lock = 0;
+            for after in 0.. {
+                client.fabric.failure = Some(Failure { after, times: 1, status: Status::Flushed, lands: false });
+                let _ = client.run(OperationKind::Insert, u64::from(100 + after), 7, 0);
+                if client.fabric.failure.take().is_some_and(|failure| failure.times > 0) {
+                    break;
+                }
+                let when = format!("{}, submit {after}", subject.name());
+                assert!(client.lanes[0].in_doubt(), "{when}");
+                without_lock += u32::from(client.lanes[0].lock_records().is_empty());
+                let refused = client.run(OperationKind::Get, 1, 0, 0).result.expect_err("a request may still land");
+                assert!(refused.to_string().contains("in doubt"), "{when}: {refused}");
+                client.settle(0).unwrap();
+                client.assert_quiet(&when);
+                assert_eq!(client.get(1), Some(1), "{when}");
+            }
+            assert!(without_lock > 0, "{}", subject.name());
+        });
+    }
+}
+
+/// A tree over two memory nodes: few leaves fill a chunk, chunks come from both in turn, and all leaves have one parent.
+fn leaves_on_two_nodes() -> Setup {
+    let shape = Shape { value_bytes: 400, ..Shape::words(2, 64) };
+    Setup { chunk_nodes: 2, region_bytes: 1 << 20, ..Setup::new(shape).on(2) }
+}
+
+/// Whether a request is a WRITE of a merge.
+fn merges(request: &Request) -> bool {
+    request.verb == Verb::Write && matches!(request.label, Label::Parent | Label::Sibling | Label::Node)
+}
+
+/// Without recovery a merge posted its three WRITEs at once, wherever the nodes were. If the queue pair to the right
+/// leaf's memory node failed, the parent forgot that leaf, the left leaf covered its keys, and it stayed live: a lane
+/// with an old copy of the parent wrote into it, and no other lane saw that.
+#[test]
+fn a_merge_over_two_memory_nodes_awaits_each_write() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
+        alone(subject, &Direct, &leaves_on_two_nodes(), |client| {
+            (0..PARENT_RECORDS).for_each(|n| client.put(n * 10, 1));
+            let mut over_two = 0;
+            for n in 0..PARENT_RECORDS {
+                client.arguments(0, n * 10, 0, 0);
+                let (index, lanes) = (client.index, client.lanes);
+                let mut delete =
+                    Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Delete)));
+                let mut nodes = BTreeSet::new();
+                while delete.up_to(client.fabric, merges) == Progress::Submitted {
+                    let written: BTreeSet<_> =
+                        lanes[0].port().requests().iter().filter(|it| merges(it)).map(|it| it.node).collect();
+                    assert_eq!(written.len(), 1, "{}: one submit for {written:?}", subject.name());
+                    nodes.extend(written);
+                    delete.post(client.fabric);
+                }
+                delete.post(client.fabric);
+                over_two += u32::from(nodes.len() > 1);
+            }
+            assert!(over_two > 3, "{}: {over_two} merges over two memory nodes", subject.name());
+        });
+    }
+}
+
+/// The memory node and offset of the WRITE with a label in the submit that a lane is about to post.
+fn written(lane: &Lane<'_>, label: Label) -> Option<(NodeId, u64)> {
+    let requests = lane.port().requests();
+    let write = requests.iter().rfind(|request| request.label == label && request.verb == Verb::Write)?;
+    Some((write.node, write.offset))
+}
+
+/// Drives an operation that is `at` a submit, or at its end, to its end.
+fn finish(mut steps: Steps<'_, '_, Outcome>, at: &Progress<Result<Outcome, OpError>>, fabric: &mut AnyFabric) {
+    steps.post(fabric);
+    if *at == Progress::Submitted {
+        steps.go(fabric);
+    }
+}
+
+/// A merge was cut short before it wrote the left leaf, so that this still linked to the right one, which was retired.
+/// Then the left leaf was merged away itself, and its place got another node. The right leaf led back to that place,
+/// under an older generation: each descent began again, none counted more than one forwarding retry, and every
+/// operation of those keys failed until somebody validated the index.
+#[test]
+fn a_half_merge_is_undone_after_its_left_leaf_was_reused() {
+    for subject in [&ShermanSubject as &dyn Subject, &ChimeSubject] {
+        // The first emptied leaf whose neighbours allow it.
+        let undone = (4..PARENT_RECORDS).any(|first| half_merge_with_reused_left_leaf(subject, first));
+        assert!(undone, "{}: no half-merge whose left leaf is reused", subject.name());
+    }
+}
+
+/// Deletes records from record `first` on until a leaf is merged into one on another memory node, and cuts that merge
+/// short. Then deletes the records to the left, until the left leaf is merged away, and inserts others, until its place
+/// is reused. `false`: it does not come to that.
+fn half_merge_with_reused_left_leaf(subject: &dyn Subject, first: u64) -> bool {
+    let mut undone = false;
+    alone(subject, &Direct, &leaves_on_two_nodes(), |client| {
+        (0..PARENT_RECORDS).for_each(|n| client.put(n * 10, 1));
+        let (index, lanes) = (client.index, client.lanes);
+        let lane = &lanes[0];
+        let begin = |kind| Steps::new(lane, index.execute(lane, Operation::point(kind)));
+        // Up to the WRITE of the left leaf.
+        let mut left = None;
+        let mut emptied = first;
+        while emptied < first + 6 && left.is_none() {
+            client.arguments(0, emptied * 10, 0, 0);
+            let mut delete = begin(OperationKind::Delete);
+            let is_left = |request: &Request| request.label == Label::Node && request.verb == Verb::Write;
+            let at = delete.up_to(client.fabric, is_left);
+            if at == Progress::Submitted && written(lane, Label::Sibling).is_none() {
+                left = written(lane, Label::Node);
+                client.fabric.failure = Some(Failure { after: 0, times: 1, status: Status::Flushed, lands: false });
+            }
+            finish(delete, &at, client.fabric);
+            client.fabric.failure = None;
+            emptied += 1;
+        }
+        let Some(left) = left else { return };
+        client.settle(0).unwrap();
+        client.assert_quiet("after the half-merge");
+        let merged = lane.marked(Mark::MERGE);
+        // The records of the left leaf and of some to its left.
+        for n in (first.saturating_sub(3)..first).rev() {
+            client.ask(OperationKind::Delete, n * 10, 0, 0);
+        }
+        if lane.marked(Mark::MERGE) == merged {
+            return;
+        }
+        let mut is_reused = false;
+        for n in 0..60 {
+            client.arguments(0, 10_000 + n, 1, 0);
+            let mut insert = begin(OperationKind::Insert);
+            let is_new = |request: &Request| {
+                request.verb == Verb::Write && (request.node, request.offset) == left && request.label == Label::Sibling
+            };
+            let at = insert.up_to(client.fabric, is_new);
+            is_reused |= at == Progress::Submitted;
+            finish(insert, &at, client.fabric);
+        }
+        if !is_reused {
+            return;
+        }
+        for n in first..emptied {
+            assert_eq!(client.get(n * 10), None, "{}, record {n}", subject.name());
+        }
+        undone = lane.marked(Mark::MERGE_UNDONE) > 0;
+        client.put(first * 10, 3);
+        assert_eq!(client.get(first * 10), Some(3));
+        client.validate();
+    });
+    undone
+}
+
+/// A compute node died in a merge of CHIME. The redo record of the right leaf had landed, and the WRITE that retires that
+/// leaf had not. Others freed the parent and the left leaf. A lane met the right leaf as a half-split, saw under the
+/// parent's lock that it was live, and linked it. Then the redo record was replayed: the parent named a retired leaf.
+/// Now the first line of the leaf, at which a linker looks, is retired ahead of the redo record.
+#[test]
+fn no_replay_retires_a_leaf_that_a_linker_has_seen_live() {
+    let mut setup = Setup { recovery: Some(64), ..leaves_on_two_nodes() };
+    setup.spending.lanes = 2;
+    let met = (4..PARENT_RECORDS).filter(|first| link_before_replay(&setup, *first)).count();
+    assert!(met > 0, "no merge");
+}
+
+/// Deletes records from record `first` on until leaves are merged, and cuts that merge short. `false`: none are.
+fn link_before_replay(setup: &Setup, first: u64) -> bool {
+    let mut test_bed = Direct.test_bed(&ChimeSubject, setup);
+    // The lock words of the merge, and what they say when they are free.
+    let mut words: Vec<(Request, u64)> = Vec::new();
+    let mut cut = None;
+    on_test_bed(&ChimeSubject, &mut test_bed, setup, 0, &mut |client| {
+        (0..PARENT_RECORDS).for_each(|n| client.put(n * 10, 1));
+        let (index, lanes) = (client.index, client.lanes);
+        let port = lanes[0].port();
+        for n in first..(first + 6).min(PARENT_RECORDS) {
+            client.arguments(0, n * 10, 0, 0);
+            let mut delete = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Delete)));
+            while delete.poll() == Progress::Submitted {
+                let requests = port.requests().to_vec();
+                let is_whole =
+                    |request: &Request| request.label == Label::Sibling && request.bytes as usize > LINE_BYTES;
+                if let Some(position) = requests.iter().position(is_whole) {
+                    // What is in front of the WRITE of the whole leaf lands.
+                    let payload = |request: &Request| payload(&lanes[0], request);
+                    for request in &requests[..position] {
+                        poke(client.fabric, request.space, request.node, request.offset, &payload(request));
+                    }
+                    cut = Some((n, requests[position], payload(&requests[position])));
+                    port.reset();
+                    delete.abandon(client.fabric);
+                    return;
+                }
+                for request in requests {
+                    let is_same = |word: &Request| (word.node, word.offset) == (request.node, request.offset);
+                    if matches!(request.label, Label::Lock | Label::Unlock) && request.verb != Verb::Read {
+                        words.retain(|(word, _)| !is_same(word));
+                    }
+                    if request.label == Label::Lock && request.verb != Verb::Read {
+                        words.push((request, request.operands[0]));
+                    }
+                }
+                delete.post(client.fabric);
+            }
+            delete.post(client.fabric);
+        }
+    });
+    let Some((n, retires, image)) = cut else { return false };
+    let (right, _) = words.pop().expect("the right leaf is locked last");
+    assert_eq!(words.len(), 2, "the parent and the left leaf");
+    for (word, free) in words {
+        poke(&mut test_bed.fabric, word.space, word.node, word.offset, &free.to_le_bytes());
+    }
+    on_test_bed(&ChimeSubject, &mut test_bed, setup, 1, &mut |client| {
+        client.arguments(0, n * 10, 0, 0);
+        let (index, lanes) = (client.index, client.lanes);
+        let mut get = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::point(OperationKind::Get)));
+        // It waits for the lock of the right leaf.
+        let links = |request: &Request| request.label == Label::Parent && request.verb == Verb::Write;
+        let at = get.up_to(client.fabric, |request| links(request) || request.verb == Verb::Pause);
+        let is_linked = lanes[0].port().requests().iter().any(links);
+        assert!(at == Progress::Submitted && !is_linked, "record {n}: it links a leaf that a redo record retires");
+        get.abandon(client.fabric);
+        client.settle(0).unwrap();
+        // The replay.
+        poke(client.fabric, retires.space, retires.node, retires.offset, &image);
+        poke(client.fabric, right.space, right.node, right.offset, &0u64.to_le_bytes());
+        assert_eq!(client.get(n * 10), None);
+        assert_eq!(client.lanes[0].marked(Mark::MERGE_UNDONE), 1, "record {n}");
+        assert_eq!(client.validate().records, PARENT_RECORDS - (n + 1 - first));
+    });
+    true
+}
+
+/// The bytes that a WRITE of a lane sends.
+fn payload(lane: &Lane<'_>, request: &Request) -> Vec<u8> {
+    let bytes = request.bytes as usize;
+    if request.flags.contains(Flags::INLINE) {
+        return request.inline_payload()[..bytes].to_vec();
+    }
+    lane.port().with(|scratch| scratch[request.local as usize..][..bytes].to_vec())
 }
 
 /// A lane handed a lock word over, with the redo record of its WRITE in its slot. The next lane wrote the same leaf,

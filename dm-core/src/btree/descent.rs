@@ -86,11 +86,18 @@ pub struct DescentCursor {
     pub help: Option<(u8, Address)>,
     /// The node whose sibling link led here; null if it was not a link.
     pub from: Address,
-    /// How often a retired leaf has sent the descent back to the leaf that had led to it.
+    /// How often a retired leaf has sent the descent back to the leaf that had led to it, or made it begin again.
     pub forwarding_retries: u32,
 }
 
 impl DescentCursor {
+    /// The descent has begun again so often. These count as forwarding retries, as many as are not too many: only a
+    /// retired leaf that was reached by a link is looked after.
+    #[inline]
+    pub(crate) fn begins_again(&mut self, restarts: u32) {
+        self.forwarding_retries = restarts.min(FORWARDING_RETRIES_MAX);
+    }
+
     /// Whether there were more than [`FORWARDING_RETRIES_MAX`] forwarding retries. If so, the count begins anew.
     pub(crate) fn is_sent_back_too_often(&mut self) -> bool {
         let more = self.forwarding_retries > FORWARDING_RETRIES_MAX;

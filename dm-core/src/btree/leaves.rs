@@ -120,8 +120,8 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
 
     /// The last part of settling, after locks and batches: finds out what became of nodes that the lane was about to
     /// link. Nothing depends on it: what cannot be decided soon, because a lock in the way is held, is decided when the
-    /// lane is settled next. `true`: it may have locked nodes, and a request of its own that failed leaves a lock
-    /// record like any other.
+    /// lane is settled next. `true`: it may have locked nodes, and requests of its own may have failed, so that there is
+    /// something to settle again.
     async fn look_after_pending(&self, lane: &Lane<'_>) -> bool {
         if lane.pending().is_none() || lane.must_settle() || self.check_not_fenced().is_err() {
             return false;
@@ -243,6 +243,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
                     None => return Ok(None),
                 },
             };
+            cursor.begins_again(attempts);
             if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, &mut look, out).await? {
                 return Ok(Some(visit));
             }

@@ -4,8 +4,8 @@
 //! high fence and the sibling of the right one. The right leaf is *retired*: it sends readers back to the left one, and
 //! its parent forgets it. Then its place returns to the free list, with its next generation.
 //!
-//! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf, then the
-//! left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
+//! Locks: the parent, waiting; then both leaves, without waiting. WRITEs: the parent, then the retired leaf (its first
+//! line before the rest), then the left leaf. A lane that dies between the last two leaves a *half-merge*. An operation that is sent back and forth
 //! more than [`FORWARDING_RETRIES_MAX`](super::descent::FORWARDING_RETRIES_MAX) times *revives* the right leaf: a
 //! half-split again. [`merges`](crate::manual::merges) says why this order, and why the revival cannot race with a
 //! merge that is under way.
@@ -130,7 +130,8 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
                 }
             });
         }
-        let ordered = tree.recovery.is_some();
+        // Chains keep the order on one memory node. A queue pair may fail with or without recovery.
+        let ordered = !planted(Mutant::MERGE_UNORDERED);
         let (left, right) = (pair.left, pair.right);
         if planted(Mutant::RETIRE_BEFORE_SWITCH) {
             tree.give_back_again(lane, NodeClass::Leaf, next_life(right, version));
@@ -145,6 +146,11 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             push_left()?;
         }
         let retired = tree.leaf_image(RIGHT);
+        if self.retired_bytes() > LINE_BYTES && !planted(Mutant::RETIRED_AS_A_WHOLE) {
+            // A linker looks at this line. It must not see it change by a replay of the WRITE below.
+            let line = tree.scratch.line();
+            tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..line.bytes, line)?;
+        }
         tree.push_in_place(lane, right_lock, Label::Sibling, right, 0..self.retired_bytes(), retired)?;
         if ordered && right.node() != left.node() {
             port.submit().await?;
@@ -157,8 +163,9 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         Ok(Some(next_life(right, version)))
     }
 
-    /// Builds the three new images. `None`: the leaves are not what the parent and the emptied leaf promised. Returns
-    /// the node version of the retired image.
+    /// Builds the three new images, and in [`TreeScratch::line`](super::TreeScratch::line) the first line of the retired
+    /// leaf with the node version that it has now. `None`: the leaves are not what the parent and the emptied leaf
+    /// promised. Returns the node version of the retired image.
     fn join_images(&self, scratch: &mut [u8], pair: &Pair) -> Option<u8> {
         let (tree, router) = (self.tree(), self.router());
         let (front, right) = tree.leaf_image(RIGHT).split(scratch)?;
@@ -188,12 +195,15 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         let bounded = node::read_high(right, high);
         node::set_right(left, bounded.then_some(&*high), Header::read(right).sibling);
         node::retire(right, pair.left, tree.owner_tag());
+        let first: [u8; LINE_BYTES] = *right.first_chunk()?;
         router.unlink(parent, pair);
         self.renew(left);
         if self.retired_bytes() > LINE_BYTES {
             self.renew(right);
         }
-        stripes::node_version(right)
+        let version = stripes::node_version(right);
+        *tree.scratch.line().of_mut(scratch).first_chunk_mut()? = first;
+        version
     }
 
     /// The flag that says whether a leaf is retired, if the header is that of the leaf that a pointer means.
@@ -228,7 +238,8 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         Ok(())
     }
 
-    /// READs both leaves and, if they are a half-merge, pushes the WRITE that revives the right one.
+    /// READs both leaves and, if they are a half-merge, pushes the WRITE that revives the right one. `false`: they are
+    /// none, or that could not be seen this time.
     async fn revive_locked(
         &self,
         lane: &Lane<'_>,
@@ -238,12 +249,18 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     ) -> Result<bool, OpError> {
         let tree = self.tree();
         let port = lane.port();
-        port.push(self.leaf_target(left, 2).request());
+        // The left leaf is not locked, and its head is enough.
+        let head = tree.leaf_image(2).with_bytes(stripes::stored_bytes(node::header_bytes(tree.inner.key_bytes)));
+        let left_read = port.push(head.read_from(Label::Leaf, left));
         port.push(self.leaf_target(right, 3).request());
         port.submit().await?;
+        // A line is of one instant, however long its READ took.
+        if head.bytes > LINE_BYTES && tree.exposed_too_long(port.completion(left_read).elapsed_ns) {
+            return Ok(false);
+        }
         let half_merged = port.with(|scratch| {
             let (front, right_image) = tree.leaf_image(3).split(scratch)?;
-            let left_image = tree.leaf_image(2).of(front);
+            let left_image = head.of(front);
             // If the left leaf is being written, other lanes are at work there; an operation that is still sent back
             // afterwards comes again.
             stripes::node_version(left_image)?;

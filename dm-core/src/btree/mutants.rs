@@ -19,6 +19,10 @@ crate::mutants::declare_mutants! {
     MERGE_UNLOCKED = "merge-unlocked",
     /// A merge writes the left leaf before it retires the right one.
     MERGE_LEFT_FIRST = "merge-left-first" => Deaths,
+    /// A merge over several memory nodes posts its WRITEs at once.
+    MERGE_UNORDERED = "merge-unordered" => Deaths,
+    /// A leaf of several lines is retired by one WRITE, whose redo record may be replayed under a linker's eyes.
+    RETIRED_AS_A_WHOLE = "retired-as-a-whole" => Deaths,
     /// A leaf that is merged away goes on the free list before the WRITEs that take it out of the tree are posted.
     RETIRE_BEFORE_SWITCH = "retire-before-switch" => Reuse,
     /// A half-merge is undone while the lane that merges may still be at it.

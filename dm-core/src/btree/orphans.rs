@@ -348,9 +348,14 @@ impl<'s> Tree<'s> {
                 return Ok(());
             }
             self.check_lease(lane)?;
+            // The leaf's lock is not held any more.
+            if !self.nodes.orphan_collection().begin_signing(here) {
+                return Ok(());
+            }
             if !planted(Mutant::COLLECTS_UNTAGGED) {
                 lane.port().call(Request::write_word(Label::Header, node, offset, word)).await?;
             }
+            self.nodes.orphan_collection().has_signed(here);
         }
         let fresh = UnlinkedNode { address: here, version }.after_write();
         self.take_back(lane, class, fresh, collected_orphans);

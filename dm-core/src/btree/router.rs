@@ -54,6 +54,10 @@ pub(crate) trait Cursor: Copy {
     /// the `help` range.
     fn help(&self) -> Option<(u8, Address)>;
 
+    /// Takes note how often the operation's descent has begun again. A retired leaf whose left neighbour's place is
+    /// reused makes it begin again, and not count a forwarding retry more.
+    fn begins_again(&mut self, restarts: u32);
+
     /// Whether retired leaves have sent the descent back to their left neighbours too often. If so, the count begins
     /// anew.
     fn is_sent_back_too_often(&mut self) -> bool;
@@ -117,6 +121,11 @@ impl Cursor for DescentCursor {
     #[inline]
     fn help(&self) -> Option<(u8, Address)> {
         self.help
+    }
+
+    #[inline]
+    fn begins_again(&mut self, restarts: u32) {
+        Self::begins_again(self, restarts);
     }
 
     #[inline]

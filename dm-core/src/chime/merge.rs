@@ -1,7 +1,8 @@
 //! Merges, as [`crate::btree::merge`] asks for them: the locks of CHIME's leaves lie in them, and a record that a leaf
 //! takes from its right neighbour goes to the same entry, where its home's neighborhood is the same.
 //!
-//! Every replica says whether a leaf is retired, so a leaf is retired, and revived, by a WRITE of all of it.
+//! Every replica says whether a leaf is retired, so a leaf is retired, and revived, by a WRITE of all of it. When it is
+//! retired, its first line is written ahead of that.
 //!
 //! **Readers of parts.** Both leaves are locked until all three WRITEs have completed, so no record changes meanwhile.
 //! A reader that still sees a part of the right leaf as it was finds what is current. One that sees a part of it as

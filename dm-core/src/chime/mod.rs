@@ -405,6 +405,7 @@ impl Index for Chime<'_> {
         leaves?;
         self.tree.batches.settle(lane, &self.plan).await?;
         if self.look_after_pending(lane).await {
+            lane.close(self.tree.scratch.small).await?;
             let leaves = self.settle_locks(lane).await;
             self.tree.settle_locks(lane).await?;
             leaves?;

@@ -144,6 +144,7 @@ impl Chime<'_> {
                 lane.attempt(&mut attempts, "planting the first leaf")?;
                 continue;
             };
+            cursor.begins_again(attempts);
             // Nodes for a split, before the lock.
             if inserts {
                 self.tree.prepare_to_split(lane, cursor.address.node());

@@ -25,7 +25,7 @@ use crate::memory::Participant;
 use crate::memory::pin::Pinned;
 use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
-use crate::verbs::{Request, Status};
+use crate::verbs::Status;
 use core::future::Future;
 
 /// What the operations of an index share.
@@ -155,7 +155,7 @@ pub(crate) trait Run<'s> {
     async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
         let overcome = match interrupt {
             Interrupt::Unresponsive(lock_record)
-                if !lane.must_settle() && (leads || !lane.has_unsettled(Unsettled::BATCH)) =>
+                if !lane.must_settle_besides(lock_record.lock) && (leads || !lane.has_unsettled(Unsettled::BATCH)) =>
             {
                 self.look_after(lane, lock_record).await
             }
@@ -169,21 +169,11 @@ pub(crate) trait Run<'s> {
     /// or has been fenced. Otherwise every lane could meet the lock as its last step, wait for a part of a lease, and
     /// leave: then no lane would ever take the lock over.
     async fn watch_on(&self, lane: &Lane<'_>) {
-        let Some(recovery) = self.shared().recovery else { return };
         let Some(lock_record) = lane.take_unfinished() else { return };
-        let mut since = None;
-        // What a failed request left is settled before the lane is used again.
-        while !lane.must_settle() && lane.check_deadline().is_ok() && self.look_after(lane, lock_record).await.is_ok() {
-            let watched = lane.watch(|watch| watch.watched_since());
-            let lives = since.is_some() && watched != since;
-            if watched.is_none() || lives {
-                break;
-            }
-            since = watched;
-            let pause_ns = recovery.lease.config().lease_ns() / 16;
-            if lane.port().call(Request::pause(pause_ns)).await.is_err() {
-                break;
-            }
+        // What a failed request left is settled before the lane is used again, and the local entry with it.
+        if !lane.must_settle_besides(lock_record.lock) {
+            // The outcome stands, whatever comes of it.
+            let _ = self.look_after(lane, lock_record).await;
         }
     }
 

@@ -394,8 +394,7 @@ struct UnderWay<'a, 'm, 's> {
 }
 
 impl UnderWay<'_, '_, '_> {
-    /// The operation ends with `result`. If a request failed, it stays pinned until its lane is settled or used
-    /// again.
+    /// The operation ends with `result`. If a request failed, it stays pinned until its lane is settled.
     fn ends<T>(&mut self, result: &Result<T, OpError>) {
         if matches!(result, Err(OpError { cause: Cause::Verb(_), .. })) {
             self.part = None;

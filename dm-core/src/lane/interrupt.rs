@@ -10,8 +10,8 @@ use crate::operation::{Cause, OpError};
 pub enum Interrupt {
     /// The operation failed, and its caller is told.
     Failed(OpError),
-    /// The holder of a lock that the operation needs does not respond. Nothing was changed, and the lane has given up
-    /// its place in the queue for that lock. The lock record says which holder to look after.
+    /// The holder of a lock that the operation needs does not respond. Nothing was changed. The lane keeps the local
+    /// entry of that lock until it has looked after the holder, or is settled. The lock record says which lock it is.
     Unresponsive(LockRecord),
     /// No memory node has room for what the operation needs. Nothing was changed.
     NoMemory,

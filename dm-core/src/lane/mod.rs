@@ -84,16 +84,14 @@ const CLOSING_MAX: u32 = 1 << 12;
 pub(crate) const PENDING_MAX: usize = 3;
 
 bitflags! {
-    /// What an operation leaves to settle besides lock records. The room that left it knows the details.
+    /// What an operation leaves to settle besides lock records and failed requests. The room that left it knows the
+    /// details.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Unsettled: u8 {
         /// A place in a batch: see [`crate::compute::batches`].
         const BATCH = 1;
         /// Blocks, layers or chunks of the items over the index.
         const ITEMS = 2;
-        /// A structure change that failed after the operation had its outcome, with a request that may still take
-        /// effect: see [`Lane::end_change`].
-        const CHANGE = 4;
     }
 }
 
@@ -210,7 +208,7 @@ impl<'m> Lane<'m> {
 
     /// Whether an operation left anything to settle, whether its requests are under way or not.
     pub fn is_unsettled(&self) -> bool {
-        self.has_lock_records() || !self.unsettled.get().is_empty()
+        self.must_settle() || !self.unsettled.get().is_empty()
     }
 
     /// As [`Lane::is_unsettled`], of the index without the items over it.
@@ -218,11 +216,25 @@ impl<'m> Lane<'m> {
         self.must_settle() || self.has_unsettled(Unsettled::BATCH)
     }
 
-    /// Whether a failed request left something that has to be settled before the lane asks for another lock. Asked
-    /// while the operation holds no lock.
+    /// Whether a failed request left something that has to be settled before the lane asks for another lock, or begins
+    /// another operation: a lock record; or itself, since it may still take effect until its queue pair is closed. Not
+    /// every change is made under a lock. Asked while the operation holds no lock.
     #[inline]
     pub(crate) fn must_settle(&self) -> bool {
-        self.has_lock_records() || self.has_unsettled(Unsettled::CHANGE)
+        self.has_lock_records() || self.has_failed_requests()
+    }
+
+    /// As [`Lane::must_settle`], where the operation may have kept the local entry of the lock `kept`, to look after the
+    /// holder.
+    pub(crate) fn must_settle_besides(&self, kept: LockId) -> bool {
+        let is_kept = |record: &LockRecord| record.lock == kept && record.stage == Stage::Queued;
+        self.has_failed_requests() || !self.lock_records.borrow().iter().all(is_kept)
+    }
+
+    /// Whether requests that failed may still take effect.
+    #[inline]
+    fn has_failed_requests(&self) -> bool {
+        self.port.unclosed().is_some() && !planted(Mutant::FAILED_UNSETTLED)
     }
 
     /// Whether there are lock records. While an operation holds no lock, these are records that a failed request
@@ -261,7 +273,6 @@ impl<'m> Lane<'m> {
                 Ok(_) | Err(_) => self.port.closed(),
             }
         }
-        self.set_unsettled(Unsettled::CHANGE, false);
         Ok(())
     }
 
@@ -364,13 +375,10 @@ impl<'m> Lane<'m> {
 
     /// Ends a structure change on which the operation's outcome does not depend: if it was not finished, an operation
     /// that meets it will do so. If an unresponsive holder was in the way, the lane remembers the lock. If a request
-    /// failed, the lane is settled before it takes another lock: a WRITE of a new root, which no lock guards, may still
-    /// land.
+    /// failed, [`Lane::must_settle`] says so: a WRITE of a new root, which no lock guards, may still land.
     pub(crate) fn end_change(&self, change: Result<(), Interrupt>) {
-        match change {
-            Err(Interrupt::Unresponsive(lock_record)) => self.unfinished.set(Some(lock_record)),
-            Err(_) if self.port.unclosed().is_some() => self.set_unsettled(Unsettled::CHANGE, true),
-            Ok(()) | Err(_) => {}
+        if let Err(Interrupt::Unresponsive(lock_record)) = change {
+            self.unfinished.set(Some(lock_record));
         }
     }
 

@@ -307,8 +307,8 @@ pub(crate) trait Locks: LockKind {
             }
             if Self::is_held(found) {
                 let long_ns = match self.watch_holder(lane, found) {
+                    // With the local entry: the others of this compute node wait behind it, and do not look themselves.
                     Watched::Unresponsive => {
-                        self.leave(lane, lock);
                         return Err(Interrupt::Unresponsive(LockRecord::queued(lock, protects)));
                     }
                     Watched::Wait(ns) => ns,

@@ -141,6 +141,8 @@ fn no_operation_begins_while_the_driver_has_requests_of_the_lane() {
     lane.port().finish(scratch, 0);
     assert!(lane.check_settled().is_err(), "completed, and nobody has looked");
     lane.port().reset();
+    assert!(lane.check_settled().is_err(), "nobody has completed them, so they may still take effect");
+    lane.port().closed();
     assert!(lane.check_settled().is_ok());
 }
 

@@ -336,47 +336,13 @@ pub(crate) async fn collect<'s>(
 ) -> Result<(), OpError> {
     let Some((site, collection)) = room.site() else { return Ok(()) };
     let Some(_busy) = Busy::begin(&collection.busy) else { return Ok(()) };
-    // For a pool that is not asked for places.
-    room.give_up_closed();
-    loop {
-        let phase = collection.work.lock().phase;
-        match phase {
-            Phase::Idle => match site.choose(room, collection, lane, collected_orphans).await? {
-                Choice::Made | Choice::RoundOver => {}
-                Choice::Nothing => return Ok(()),
-            },
-            Phase::Chosen => {
-                if !site.close(room, collection, lane).await? {
-                    collected_orphans.waits = true;
-                    return Ok(());
-                }
-            }
-            Phase::Closed(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Mutant::WALK_AT_ONCE) {
-                    site.part.epochs.want();
-                    collected_orphans.waits = true;
-                    return Ok(());
-                }
-                if !site.has_finalized(room, collection, lane).await? && !planted(Mutant::WALK_BEFORE_REPLAYS) {
-                    collected_orphans.waits = true;
-                    return Ok(());
-                }
-                collection.mark_bitmap.lock().begin();
-                room.mark(lane).await?;
-                collection.work.lock().phase = Phase::Marked(site.part.epochs.turns());
-            }
-            Phase::Marked(turns) => {
-                if !site.part.epochs.is_over(turns) && !planted(Mutant::OPEN_AT_ONCE) {
-                    site.part.epochs.want();
-                    collected_orphans.waits = true;
-                    return Ok(());
-                }
-                room.give_up_closed();
-                site.open(collection, lane, collected_orphans).await?;
-            }
-            Phase::Opened => site.end(collection, lane).await?,
-        }
+    let collected = site.go_on(room, collection, lane, collected_orphans).await;
+    if collected.is_err() {
+        // Another lane may repeat the step that failed, over another queue pair, and end the collection. No WRITE of this
+        // lane may land after that. If it cannot be known, this lane is settled, and no more can be done.
+        let _ = lane.close(site.at).await;
     }
+    collected
 }
 
 /// The result of choosing chunks.
@@ -390,6 +356,57 @@ enum Choice {
 }
 
 impl<'s> Site<'s> {
+    /// Continues a collection, or begins one, while no other lane does: [`collect`].
+    async fn go_on(
+        &self,
+        room: &impl Collects<'s>,
+        collection: &Collection<'s>,
+        lane: &Lane<'_>,
+        collected_orphans: &mut CollectedOrphans,
+    ) -> Result<(), OpError> {
+        // For a pool that is not asked for places.
+        room.give_up_closed();
+        loop {
+            let phase = collection.work.lock().phase;
+            match phase {
+                Phase::Idle => match self.choose(room, collection, lane, collected_orphans).await? {
+                    Choice::Made | Choice::RoundOver => {}
+                    Choice::Nothing => return Ok(()),
+                },
+                Phase::Chosen => {
+                    if !self.close(room, collection, lane).await? {
+                        collected_orphans.waits = true;
+                        return Ok(());
+                    }
+                }
+                Phase::Closed(turns) => {
+                    if !self.part.epochs.is_over(turns) && !planted(Mutant::WALK_AT_ONCE) {
+                        self.part.epochs.want();
+                        collected_orphans.waits = true;
+                        return Ok(());
+                    }
+                    if !self.has_finalized(room, collection, lane).await? && !planted(Mutant::WALK_BEFORE_REPLAYS) {
+                        collected_orphans.waits = true;
+                        return Ok(());
+                    }
+                    collection.mark_bitmap.lock().begin();
+                    room.mark(lane).await?;
+                    collection.work.lock().phase = Phase::Marked(self.part.epochs.turns());
+                }
+                Phase::Marked(turns) => {
+                    if !self.part.epochs.is_over(turns) && !planted(Mutant::OPEN_AT_ONCE) {
+                        self.part.epochs.want();
+                        collected_orphans.waits = true;
+                        return Ok(());
+                    }
+                    room.give_up_closed();
+                    self.open(collection, lane, collected_orphans).await?;
+                }
+                Phase::Opened => self.end(collection, lane).await?,
+            }
+        }
+    }
+
     /// Chooses chunks, if there is a reason to collect and storage for their mark bitmaps.
     async fn choose(
         &self,

@@ -6,7 +6,7 @@
 //! | places of | stamp | lists |
 //! |---|---|---|
 //! | nodes of a B+-tree ([`super::node_pool`]) | generation and node version | one for each class |
-//! | nodes and leaves of a radix tree ([`crate::radix::pieces`]) | none: they have waited in the limbo list | one for each size |
+//! | nodes and leaves of a radix tree ([`crate::radix::pieces`]) | size; they have waited in the limbo list | one for each size |
 //! | blocks of items ([`crate::items::pool`]) | generation | one for each size class |
 
 use static_assertions::const_assert_eq;

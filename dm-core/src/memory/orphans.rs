@@ -1,9 +1,14 @@
 //! Orphans: memory that only a departed compute node knew of. Results and progress of looking for them.
 
+use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 use crate::verbs::NodeId;
 use core::sync::atomic::{AtomicBool, AtomicU32};
+use heapless::Vec;
 use spin::Mutex;
+
+/// Places of cut-short collections that are remembered. One has to last for a round trip, as long as no queue pair fails.
+const SIGNING_MAX: usize = 4;
 
 /// Result of an orphan collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,9 @@ pub struct OrphanCollection {
     /// chunk table the chunk is this compute node's, and nothing says any more that its never written places are on no
     /// free list.
     pub(crate) under_way: Mutex<Option<Chunk>>,
+    /// Places whose heads a lane was about to write, without a lock, when its collection failed or was dropped. That
+    /// WRITE may still land, whichever lane continues. So these places stay unused until this compute node has departed.
+    signing: Mutex<Vec<Address, SIGNING_MAX>>,
 }
 
 /// A chunk of this compute node, and how far it was looked at.
@@ -60,6 +68,31 @@ pub(crate) struct Chunk {
 impl OrphanCollection {
     /// Of a compute node that has looked at nothing yet.
     pub(crate) const fn new() -> Self {
-        Self { busy: AtomicBool::new(false), ended: AtomicU32::new(0), under_way: Mutex::new(None) }
+        Self {
+            busy: AtomicBool::new(false),
+            ended: AtomicU32::new(0),
+            under_way: Mutex::new(None),
+            signing: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A lane is about to write the head of the node at `place`. `false`: an earlier WRITE there may still land.
+    pub(crate) fn begin_signing(&self, place: Address) -> bool {
+        let mut signing = self.signing.lock();
+        if signing.contains(&place) {
+            return false;
+        }
+        if signing.is_full() {
+            // The oldest one.
+            signing.remove(0);
+        }
+        // There is room now.
+        let _ = signing.push(place);
+        true
+    }
+
+    /// That WRITE is done.
+    pub(crate) fn has_signed(&self, place: Address) {
+        self.signing.lock().retain(|other| *other != place);
     }
 }

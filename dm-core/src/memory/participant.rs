@@ -45,7 +45,8 @@ impl<'s> Participant<'s> {
 
     /// Begins an operation of `lane` that posts more than READs where pointers lead. What it posted may take effect
     /// after its future was dropped or a request failed. So it ends with [`Participant::leave`], or when the next one
-    /// begins, which it does only when nothing can take effect any more. A step of an operation shares that one's pin.
+    /// begins: [`Lane::check_settled`] refuses that while anything can take effect. A step of an operation shares that
+    /// one's pin.
     pub(crate) fn enter(&self, lane: &Lane<'_>) {
         if lane.is_in_steps() {
             return;

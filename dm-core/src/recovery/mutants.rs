@@ -14,4 +14,6 @@ crate::mutants::declare_mutants! {
     ROW_FREED_UNSWEPT = "row-freed-unswept" => Deaths,
     /// The row of a dead compute node is freed without a look at locks that lie in leaves.
     LEAVES_UNSWEPT = "leaves-unswept" => Deaths,
+    /// A lane looks once at the holder of a lock, and lets the next lane of its compute node have its turn.
+    LOOKS_ONCE = "looks-once" => Deaths,
 }

@@ -14,8 +14,6 @@ use super::Swept;
 use super::takeover::{Recoverable, Site};
 use crate::lane::{Lane, LockRecord};
 use crate::layout::word_at;
-use crate::locks::kind::LockKind;
-use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::membership::fence::{Fenced, fence, row_error};
 use crate::membership::rows;
@@ -29,7 +27,7 @@ use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::lock_word::{LockId, LockWord, RowId};
 use crate::remote::row::{RowState, RowWord};
-use crate::verbs::{Label, NodeId, Request};
+use crate::verbs::{Label, NodeId, Request, Space};
 
 /// Lock words of a table that one READ brings.
 const WINDOW: u32 = 64;
@@ -40,13 +38,71 @@ const PASSES_MAX: u32 = 64;
 /// Between two passes, in ns.
 const PASS_NS: u64 = 1_000_000;
 
+/// Locks, as far as a sweep is concerned: where their words are, which of them a dead row has, and how to recover one.
+/// Locks that are taken by `crate::locks::protocol` are such.
+pub(crate) trait Sweepable {
+    /// The lane's record of the lock of the leaf at `address`.
+    fn lock_record(&self, address: Address) -> Result<LockRecord, OpError>;
+
+    /// Where the word of a lock is.
+    fn place_of_word(&self, lock_record: &LockRecord) -> (NodeId, u64, Space);
+
+    /// Whether a word says that `row` has a part in its lock.
+    fn is_of(found: u64, row: RowId) -> bool;
+
+    /// Recovers one lock that the dead row has, as its word said when it was READ last. `false`: a lane of this compute
+    /// node is at it, and does that itself.
+    async fn sweep_lock(
+        &self,
+        lane: &Lane<'_>,
+        site: Site<'_>,
+        lock_record: LockRecord,
+        dead: Dead,
+    ) -> Result<bool, OpError>;
+}
+
+impl<L: Recoverable> Sweepable for L {
+    fn lock_record(&self, address: Address) -> Result<LockRecord, OpError> {
+        Ok(LockRecord::queued(self.lock_of(address)?, address))
+    }
+
+    fn place_of_word(&self, lock_record: &LockRecord) -> (NodeId, u64, Space) {
+        self.word_place(lock_record.lock, lock_record.protects)
+    }
+
+    fn is_of(found: u64, row: RowId) -> bool {
+        L::is_held(found) && LockWord(found).row() == row
+    }
+
+    async fn sweep_lock(
+        &self,
+        lane: &Lane<'_>,
+        site: Site<'_>,
+        lock_record: LockRecord,
+        (row, word): Dead,
+    ) -> Result<bool, OpError> {
+        if !self.try_enter(lane, lock_record)? {
+            return Ok(false);
+        }
+        let at = site.room.start;
+        let (node, offset, space) = self.place_of_word(&lock_record);
+        lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
+        let found = lane.port().with(|scratch| word_at(scratch, at));
+        if Self::is_of(found, row) {
+            self.recover(lane, site, lock_record, LockWord(found), word.incarnation()).await?;
+        }
+        self.leave(lane, lock_record.lock);
+        Ok(true)
+    }
+}
+
 /// An index whose locks a sweep can find.
 pub(crate) trait Sweep {
     /// Locks in tables.
-    type Tables: Recoverable;
+    type Tables: Sweepable;
 
     /// Locks in leaves.
-    type Leaves: Recoverable;
+    type Leaves: Sweepable;
 
     /// What recoveries work with. `None`: opened without recovery.
     fn site(&self) -> Option<Site<'_>>;
@@ -173,7 +229,7 @@ pub(crate) trait Sweep {
                 while named != 0 {
                     let lock = LockId { node, index: first + named.trailing_zeros() };
                     named &= named - 1;
-                    pass.note(sweep_lock(locks, lane, site, LockRecord::queued(lock, Address::NULL), dead).await?);
+                    pass.note(locks.sweep_lock(lane, site, LockRecord::queued(lock, Address::NULL), dead).await?);
                 }
                 first += count;
             }
@@ -208,8 +264,7 @@ pub(crate) trait Sweep {
                     let count = ((OUTBOX_REQUESTS * per_request) as u64).min(places - first) as u32;
                     for step in (0..count).step_by(per_request) {
                         let address = leaf(first + u64::from(step));
-                        let lock = locks.lock_of(address)?;
-                        let (node, offset, space) = locks.word_place(lock, address);
+                        let (node, offset, space) = locks.place_of_word(&locks.lock_record(address)?);
                         let last = (count - step).min(per_request as u32) as usize - 1;
                         let read = Request::read(Label::Lock, node, offset, last * place_bytes + 8, at(step));
                         lane.port().push(read.in_space(space).untimed());
@@ -219,8 +274,8 @@ pub(crate) trait Sweep {
                     while named != 0 {
                         let address = leaf(first + u64::from(named.trailing_zeros()));
                         named &= named - 1;
-                        let lock_record = LockRecord::queued(locks.lock_of(address)?, address);
-                        pass.note(sweep_lock(locks, lane, site, lock_record, dead).await?);
+                        let lock_record = locks.lock_record(address)?;
+                        pass.note(locks.sweep_lock(lane, site, lock_record, dead).await?);
                     }
                     first += u64::from(count);
                 }
@@ -261,7 +316,7 @@ pub(crate) trait Sweep {
 }
 
 /// A row, and its word in state DEAD.
-type Dead = (RowId, RowWord);
+pub(crate) type Dead = (RowId, RowWord);
 
 /// What a pass over the locks of an index came to.
 #[derive(Default)]
@@ -278,34 +333,8 @@ impl Pass {
     }
 }
 
-/// Which of `count` words, at most 64, that are in the scratch at `at(i)`, are held by the dead row.
-fn words_naming<L: Locks>(lane: &Lane<'_>, (row, _): Dead, count: u32, at: impl Fn(u32) -> usize) -> u64 {
-    lane.port().with(|scratch| {
-        (0..count).fold(0, |set, i| {
-            let word = word_at(scratch, at(i));
-            set | u64::from(L::is_held(word) && LockWord(word).row() == row) << i
-        })
-    })
-}
-
-/// Recovers one lock. `false`: a lane of this compute node is at it, and does that itself.
-async fn sweep_lock<L: Recoverable>(
-    locks: &L,
-    lane: &Lane<'_>,
-    site: Site<'_>,
-    lock_record: LockRecord,
-    (row, word): Dead,
-) -> Result<bool, OpError> {
-    if !locks.try_enter(lane, lock_record)? {
-        return Ok(false);
-    }
-    let at = site.room.start;
-    let (node, offset, space) = locks.word_place(lock_record.lock, lock_record.protects);
-    lane.port().call(Request::read(Label::Lock, node, offset, 8, at).in_space(space)).await?;
-    let found = LockWord(lane.port().with(|scratch| word_at(scratch, at)));
-    if L::is_held(found.0) && found.row() == row {
-        locks.recover(lane, site, lock_record, found, word.incarnation()).await?;
-    }
-    locks.leave(lane, lock_record.lock);
-    Ok(true)
+/// Which of `count` words, at most 64, that are in the scratch at `at(i)`, name the dead row.
+fn words_naming<L: Sweepable>(lane: &Lane<'_>, (row, _): Dead, count: u32, at: impl Fn(u32) -> usize) -> u64 {
+    lane.port()
+        .with(|scratch| (0..count).fold(0, |set, i| set | u64::from(L::is_of(word_at(scratch, at(i)), row)) << i))
 }

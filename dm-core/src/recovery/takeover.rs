@@ -41,6 +41,17 @@ pub(crate) struct Site<'a> {
     pub(crate) room: &'a Range<usize>,
 }
 
+/// What a look at the row of a compute node came to that is in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suspect {
+    /// It may live: wait on.
+    Unknown,
+    /// It left, or was swept.
+    Gone,
+    /// It is DEAD, and nothing that it posted can take effect any more. Its row word, as it was before.
+    Dead(RowWord),
+}
+
 /// Locks that can be taken over.
 pub(crate) trait Recoverable: Locks {
     /// `None`: opened without recovery.
@@ -49,19 +60,34 @@ pub(crate) trait Recoverable: Locks {
     /// Looks after the holder of a lock that did not respond, for an operation that ended because of it and begins anew
     /// afterwards. Called where the lane holds no lock and has changed nothing, at the very outside: so the future of
     /// an attempt need not have room for a recovery.
+    ///
+    /// It looks again and again, until the lock has another word or was taken over, or until the holder is known to be
+    /// alive: its heartbeat has moved. The lane has the lock's local entry, and keeps it meanwhile. So the other lanes of
+    /// this compute node wait, and do not begin to watch anew one after the other.
     async fn look_after(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<(), OpError> {
         let Some(site) = self.site() else { return Ok(()) };
-        let lock = lock_record.lock;
-        if !self.try_enter(lane, lock_record)? {
-            // Another lane of this compute node looks after it, and has been waiting for as long.
+        let watched_since = || lane.watch(|watch| watch.watched_since());
+        let mut since = watched_since();
+        let looked = loop {
+            let looked = self.look_at_holder(lane, site, lock_record).await;
+            let now = watched_since();
+            let is_over = now.is_none() || since.is_some() && now != since || planted(Mutant::LOOKS_ONCE);
+            if looked.is_err() || is_over {
+                break looked;
+            }
+            since = now;
+            if let Err(late) = lane.check_deadline() {
+                break Err(late);
+            }
+            // As long as a lane waits between two CASes.
             let pause_ns = site.recovery.lease.config().lease_ns() / 64;
-            lane.port().call(Request::pause(pause_ns)).await?;
-            return Ok(());
-        }
-        let looked = self.look_at_holder(lane, site, lock_record).await;
+            if let Err(error) = lane.port().call(Request::pause(pause_ns)).await {
+                break Err(error.into());
+            }
+        };
         // If a takeover is under way, settling finds out what became of it.
-        if lane.stage_of(lock) == Some(Stage::Queued) {
-            self.leave(lane, lock);
+        if lane.stage_of(lock_record.lock) == Some(Stage::Queued) {
+            self.leave(lane, lock_record.lock);
         }
         looked
     }
@@ -89,28 +115,10 @@ pub(crate) trait Recoverable: Locks {
             lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }
-        let Some(seen) = site.read_row(lane, row).await? else { return Ok(()) };
-        let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
-        let now_ns = lane.port().elapsed_ns();
-        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
-        let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
-        let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
-        let word = seen.word;
-        match word.state() {
-            Some(RowState::Live) if !over => return Ok(()),
-            Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
-                let reply = crate::remote::rpc::Reply::Impossible;
-                return Err(OpError::harmless(Cause::CannotFence { row, node: HOME, reply }));
-            }
-            Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
-            // A row is freed after a sweep that left no such lock: the holder was swept since the word was READ.
-            _ => {
-                lane.watch(|watch| *watch = Watch::default());
-                return Ok(());
-            }
-        }
-        if planted(Mutant::TAKEOVER_UNFENCED) || fence(lane, site.geometry, row, word).await? == Fenced::Dead {
-            self.recover(lane, site, lock_record, found, word.incarnation()).await?;
+        match site.look_at_row(lane, row).await? {
+            Suspect::Unknown => return Ok(()),
+            Suspect::Gone => {}
+            Suspect::Dead(word) => self.recover(lane, site, lock_record, found, word.incarnation()).await?,
         }
         lane.watch(|watch| *watch = Watch::default());
         Ok(())
@@ -212,6 +220,34 @@ impl Site<'_> {
         let corrupt = |what| OpError::harmless(Cause::Corrupt { address, what });
         let lease_ns = stored.lease_ns().map_err(corrupt)?.unwrap_or(0);
         Ok(Some(SeenRow { word: RowWord(stored.word.get()), heartbeat: stored.heartbeat.get(), lease_ns }))
+    }
+
+    /// Looks at the row of a compute node that has been in the way of this lane for long. If it is dead, or has missed
+    /// its lease, makes sure that it can write no more. The lane holds no lock and has changed nothing.
+    ///
+    /// The lane's watch says since when the row has not changed. If the answer is not [`Suspect::Unknown`], the caller
+    /// begins the watch anew, once it has done what follows.
+    pub(crate) async fn look_at_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Suspect, OpError> {
+        let recovery = self.recovery;
+        let Some(seen) = self.read_row(lane, row).await? else { return Ok(Suspect::Unknown) };
+        let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
+        let now_ns = lane.port().elapsed_ns();
+        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
+        let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
+        let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
+        match seen.word.state() {
+            Some(RowState::Live) if !over => return Ok(Suspect::Unknown),
+            Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
+                let reply = crate::remote::rpc::Reply::Impossible;
+                return Err(OpError::harmless(Cause::CannotFence { row, node: HOME, reply }));
+            }
+            Some(RowState::Live | RowState::Fencing | RowState::Dead) => {}
+            // A row is freed after a sweep that left no such lock: the holder was swept since its word was READ.
+            _ => return Ok(Suspect::Gone),
+        }
+        let is_dead =
+            planted(Mutant::TAKEOVER_UNFENCED) || fence(lane, self.geometry, row, seen.word).await? == Fenced::Dead;
+        Ok(if is_dead { Suspect::Dead(seen.word) } else { Suspect::Gone })
     }
 
     /// What the entry of a chunk says, if it is granted.

@@ -278,6 +278,7 @@ impl Index for Sherman<'_> {
         self.tree.settle_locks(lane).await?;
         self.tree.batches.settle(lane, &self.plan).await?;
         if self.look_after_pending(lane).await {
+            lane.close(self.tree.scratch.small).await?;
             self.tree.settle_locks(lane).await?;
         }
         Ok(())

@@ -77,6 +77,7 @@ impl Sherman<'_> {
                     }
                 },
             };
+            cursor.begins_again(attempts);
             // Nodes for a split, before the lock.
             if inserts {
                 self.tree.prepare_to_split(lane, cursor.address.node());

@@ -106,7 +106,7 @@ impl Tool<'_, '_, '_, '_> {
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
-        if result.is_err() && self.lane.in_doubt() {
+        if self.lane.in_doubt() {
             // Its own error would say less than the operation's.
             let _ = block_on(self.fabric, self.lane, self.index.settle(self.lane));
         }

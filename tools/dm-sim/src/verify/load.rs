@@ -548,7 +548,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::OrphanCollection | Doing::Sweep if lane.is_unsettled() => *self.doing(at) = Doing::Doubt(None),
+            Doing::Turn | Doing::OrphanCollection | Doing::Sweep if lane.is_unsettled() => {
+                *self.doing(at) = Doing::Doubt(None);
+            }
             _ => {}
         }
     }

@@ -32,6 +32,7 @@ mod chime;
 mod chunk_table;
 mod coding;
 pub mod crash;
+mod dolphin;
 mod draw;
 mod fault_plan;
 mod faults;

@@ -83,6 +83,7 @@ impl TreeKind for Sherman {
             Mutant::ROOT_RACE_GIVES_UP,
             Mutant::SECOND_WITHOUT_IMAGE,
             Mutant::PIVOT_NOT_MAXIMUM,
+            Mutant::RETIRED_AS_A_WHOLE,
         ];
         rooms.concat().into_iter().filter(|mutant| !not_run.contains(mutant)).collect()
     }
@@ -90,9 +91,10 @@ impl TreeKind for Sherman {
     /// `TORN_IS_RESIDUE` needs an old pointer to a place in the very moment of the first WRITE of the place's next
     /// generation. `COLLECTS_UNLOCKED` needs a redo record that is still to be replayed when its writer's row is free.
     /// An operation that met an unresponsive holder late now checks that holder before it answers, so 30,000 histories
-    /// and all points of all cases had no such record.
+    /// and all points of all cases had no such record. `FAILED_UNSETTLED` needs a request that lands after its lane has
+    /// begun another operation. `LOOKS_ONCE` costs time only: a test of many waiters shows it.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TORN_IS_RESIDUE, Mutant::COLLECTS_UNLOCKED]
+        &[Mutant::TORN_IS_RESIDUE, Mutant::COLLECTS_UNLOCKED, Mutant::FAILED_UNSETTLED, Mutant::LOOKS_ONCE]
     }
 
     fn profile_for(mutant: Mutant) -> Option<Profile> {

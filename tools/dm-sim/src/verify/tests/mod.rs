@@ -1,5 +1,6 @@
 //! Tests of the judge: a correct index passes, wrong ones are found, and seeds replay.
 
+mod many_waiters;
 mod orphan_reads;
 mod toy;
 

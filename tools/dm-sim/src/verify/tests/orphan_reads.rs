@@ -8,14 +8,16 @@ use crate::run::{Emitted, block_on};
 use crate::verify::subject::Opened;
 use crate::verify::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase};
 use crate::verify::walk;
+use dm_core::fabric::{Fabric as _, Posted};
 use dm_core::items;
 use dm_core::lane::Lane;
+use dm_core::machine::{Step, poll_once};
 use dm_core::membership::{Recovery, UNIT_BYTES_MIN, rows};
 use dm_core::memory::Participant;
 use dm_core::operation::{Operation, OperationKind, Part};
 use dm_core::remote::row::{CHUNKS_AT_ONCE, Member};
 use dm_core::sherman;
-use dm_core::verbs::{Label, LaneId, Verb};
+use dm_core::verbs::{Completion, Label, LaneId, NodeId, Request, Status, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::IndexParameters;
 use std::collections::BTreeMap;
@@ -38,7 +40,7 @@ struct Cost {
     nodes: u64,
     chunks: u64,
     walks: u64,
-    /// READs that bring the whole chunk table, sixteen entries each.
+    /// See [`Left::windows`].
     windows: u64,
 }
 
@@ -82,8 +84,28 @@ fn execute(index: &dyn Opened, lane: &Lane<'_>, fabric: &mut DirectFabric<&mut M
     block_on(lane, fabric, index.execute(lane, Operation::point(kind))).unwrap().result.unwrap();
 }
 
-/// Three compute nodes fill the index; one of them also deletes a part of the keys, and leaves. Another collects.
-fn cost(items: bool) -> Cost {
+/// What a compute node departed from.
+struct Left<'a, 'm, 'f> {
+    /// Of all compute nodes. The first has departed.
+    opened: &'a [&'a dyn Opened],
+    lanes: &'a [Lane<'m>],
+    fabric: &'a mut DirectFabric<&'f mut Memories>,
+    /// READs that bring the whole chunk table, sixteen entries each.
+    windows: u64,
+}
+
+impl Left<'_, '_, '_> {
+    /// A turn of the epochs of all that are still there.
+    fn turn(&mut self) {
+        for (index, lane) in self.opened.iter().zip(self.lanes).skip(1) {
+            block_on(lane, self.fabric, index.turn(lane)).unwrap().result.unwrap();
+            index.for_each_ready(&mut |_| {});
+        }
+    }
+}
+
+/// Three compute nodes fill the index; one of them also deletes a part of the keys, and leaves.
+fn with_departed(items: bool, test: &mut dyn FnMut(&mut Left<'_, '_, '_>)) {
     let case = case(items);
     let mut config = Config::with_nodes(2, 16 << 20);
     config.fences = true;
@@ -104,7 +126,6 @@ fn cost(items: bool) -> Cost {
         case.open(&here, number, then)
     };
     let windows = geometry.iter().map(|node| u64::from(node.chunk_count.div_ceil(16))).sum();
-    let mut cost = Cost { windows, ..Cost::default() };
     let mut then = |opened: &[&dyn Opened]| {
         let mut fabric = DirectFabric::over(&config, &mut memories);
         let mut scratch: Vec<_> = opened.iter().map(|index| vec![0; index.plan().total_bytes]).collect();
@@ -122,9 +143,19 @@ fn cost(items: bool) -> Cost {
             .unwrap()
             .result
             .unwrap();
-        let (index, lane) = (opened[1], &lanes[1]);
+        test(&mut Left { opened, lanes: &lanes, fabric: &mut fabric, windows });
+    };
+    walk::open_all(COMPUTE_NODES, &open, &[], &mut then).unwrap();
+}
+
+/// Another compute node collects.
+fn cost(items: bool) -> Cost {
+    let mut cost = Cost::default();
+    with_departed(items, &mut |left| {
+        let (index, lane) = (left.opened[1], &left.lanes[1]);
+        cost.windows = left.windows;
         loop {
-            let run = block_on(lane, &mut fabric, index.collect_orphans(lane)).unwrap();
+            let run = block_on(lane, left.fabric, index.collect_orphans(lane)).unwrap();
             let collected = run.result.unwrap();
             let remote = |emitted: &&Emitted| !emitted.verb.is_local();
             for Emitted { verb, label, .. } in run.emitted.iter().filter(remote) {
@@ -136,16 +167,93 @@ fn cost(items: bool) -> Cost {
             if collected.is_complete() {
                 break;
             }
-            for node in 1..COMPUTE_NODES {
-                let (index, lane) = (opened[node], &lanes[node]);
-                block_on(lane, &mut fabric, index.turn(lane)).unwrap().result.unwrap();
-                index.for_each_ready(&mut |_| {});
-            }
+            left.turn();
         }
-        cost.leaves = block_on(lane, &mut fabric, index.validate(lane)).unwrap().result.unwrap().leaves;
-    };
-    walk::open_all(COMPUTE_NODES, &open, &[], &mut then).unwrap();
+        cost.leaves = block_on(lane, left.fabric, index.validate(lane)).unwrap().result.unwrap().leaves;
+    });
     cost
+}
+
+/// Drives a collection. The submit that `fails` is flushed, and does not land. Returns the WRITEs of heads: memory node
+/// and offset; and how often the lane asked whether a queue pair is closed.
+fn collect(left: &mut Left<'_, '_, '_>, mut fails: impl FnMut(&Request) -> bool) -> (Vec<(NodeId, u64)>, usize) {
+    let (index, lane) = (left.opened[1], &left.lanes[1]);
+    let port = lane.port();
+    let (mut written, mut asked) = (Vec::new(), 0);
+    let mut collection = index.collect_orphans(lane);
+    port.start();
+    while let Step::Requests = poll_once(port, collection.as_mut()) {
+        let requests = port.requests().to_vec();
+        let heads = requests.iter().filter(|request| request.verb == Verb::Write && request.label == Label::Header);
+        written.extend(heads.map(|request| (request.node, request.offset)));
+        asked += requests.iter().filter(|request| request.label == Label::Closed).count();
+        if requests.iter().any(&mut fails) {
+            let scratch = port.begin().unwrap();
+            for (position, _) in requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local()) {
+                port.complete(position, Completion { status: Status::Flushed, ..Completion::default() });
+            }
+            port.finish(scratch, 1000);
+        } else {
+            assert_eq!(left.fabric.post(std::slice::from_ref(lane), 0), Posted::Completed);
+        }
+    }
+    drop(collection);
+    if port.flush() {
+        left.fabric.post(std::slice::from_ref(lane), 0);
+        port.reset();
+    }
+    if lane.is_unsettled() {
+        block_on(lane, left.fabric, index.settle(lane)).unwrap().result.unwrap();
+    }
+    (written, asked)
+}
+
+/// The WRITE that signs an orphan failed with its queue pair, and could still land. The lane that continued, over
+/// another queue pair, began with the same place, signed it and put it on the free list. Then the late WRITE would have
+/// retired the leaf that was there by then.
+#[test]
+fn a_place_whose_head_may_still_be_written_is_not_reused() {
+    with_departed(false, &mut |left| {
+        let mut failed = None;
+        collect(left, |request| {
+            let fails = failed.is_none() && request.verb == Verb::Write && request.label == Label::Header;
+            if fails {
+                failed = Some((request.node, request.offset));
+            }
+            fails
+        });
+        let mut written = Vec::new();
+        for _ in 0..20 {
+            written.extend(collect(left, |_| false).0);
+            left.turn();
+        }
+        assert!(written.len() > 50, "{}", written.len());
+        assert!(!written.contains(&failed.unwrap()));
+    });
+}
+
+/// The WRITE that names the chunks to be closed, or the one that names none any more, failed with its queue pair. Another lane repeats
+/// the step, and the next collector follows. So nobody continues before that queue pair is closed.
+#[test]
+fn a_collection_is_continued_when_no_write_of_it_may_land_late() {
+    with_departed(true, &mut |left| {
+        let mut failed = 0;
+        for _ in 0..60 {
+            let mut fails_once = false;
+            let (_, asked) = collect(left, |request| {
+                let fails = failed < 2 && !fails_once && request.verb == Verb::Write && request.label == Label::Row;
+                fails_once |= fails;
+                fails
+            });
+            failed += u32::from(fails_once);
+            assert_eq!(asked, usize::from(fails_once));
+            left.turn();
+        }
+        assert_eq!(failed, 2);
+        let (index, lane) = (left.opened[1], &left.lanes[1]);
+        let collected = block_on(lane, left.fabric, index.collect_orphans(lane)).unwrap().result.unwrap();
+        assert!(collected.is_complete(), "{collected:?}");
+    });
 }
 
 /// Every head is READ once. A leaf in use that the departed compute node wrote is not locked: its lock word and its head
