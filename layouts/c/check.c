@@ -105,6 +105,12 @@ _Static_assert(offsetof(struct dm_smart_parameters, reserved_2) * 8 == DM_SMART_
 _Static_assert(offsetof(struct dm_smart_parameters, value_bytes) * 8 == DM_SMART_PARAMETERS_VALUE_BYTES_OFFSET * 8 + DM_SMART_PARAMETERS_VALUE_BYTES_BIT && sizeof(((struct dm_smart_parameters *)0)->value_bytes) * 8 == DM_SMART_PARAMETERS_VALUE_BYTES_BITS, "dm_smart_parameters: value_bytes");
 _Static_assert(offsetof(struct dm_smart_parameters, flags) * 8 == DM_SMART_PARAMETERS_FLAGS_OFFSET * 8 + DM_SMART_PARAMETERS_FLAGS_BIT && sizeof(((struct dm_smart_parameters *)0)->flags) * 8 == DM_SMART_PARAMETERS_FLAGS_BITS, "dm_smart_parameters: flags");
 _Static_assert(offsetof(struct dm_smart_parameters, reserved_12) * 8 == DM_SMART_PARAMETERS_RESERVED_12_OFFSET * 8 + DM_SMART_PARAMETERS_RESERVED_12_BIT && sizeof(((struct dm_smart_parameters *)0)->reserved_12) * 8 == DM_SMART_PARAMETERS_RESERVED_12_BITS, "dm_smart_parameters: reserved_12");
+_Static_assert(sizeof(struct dm_dolphin_parameters) == DM_DOLPHIN_PARAMETERS_STRUCT_BYTES, "dm_dolphin_parameters: size");
+_Static_assert(offsetof(struct dm_dolphin_parameters, key_bytes) * 8 == DM_DOLPHIN_PARAMETERS_KEY_BYTES_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_KEY_BYTES_BIT && sizeof(((struct dm_dolphin_parameters *)0)->key_bytes) * 8 == DM_DOLPHIN_PARAMETERS_KEY_BYTES_BITS, "dm_dolphin_parameters: key_bytes");
+_Static_assert(offsetof(struct dm_dolphin_parameters, reserved_2) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_2_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_RESERVED_2_BIT && sizeof(((struct dm_dolphin_parameters *)0)->reserved_2) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_2_BITS, "dm_dolphin_parameters: reserved_2");
+_Static_assert(offsetof(struct dm_dolphin_parameters, value_bytes) * 8 == DM_DOLPHIN_PARAMETERS_VALUE_BYTES_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BIT && sizeof(((struct dm_dolphin_parameters *)0)->value_bytes) * 8 == DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BITS, "dm_dolphin_parameters: value_bytes");
+_Static_assert(offsetof(struct dm_dolphin_parameters, flags) * 8 == DM_DOLPHIN_PARAMETERS_FLAGS_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_FLAGS_BIT && sizeof(((struct dm_dolphin_parameters *)0)->flags) * 8 == DM_DOLPHIN_PARAMETERS_FLAGS_BITS, "dm_dolphin_parameters: flags");
+_Static_assert(offsetof(struct dm_dolphin_parameters, reserved_12) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_12_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_RESERVED_12_BIT && sizeof(((struct dm_dolphin_parameters *)0)->reserved_12) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_12_BITS, "dm_dolphin_parameters: reserved_12");
 _Static_assert(sizeof(struct dm_chunk_entry) == DM_CHUNK_ENTRY_STRUCT_BYTES, "dm_chunk_entry: size");
 _Static_assert(offsetof(struct dm_chunk_entry, bits_0) * 8 <= DM_CHUNK_ENTRY_STATE_OFFSET * 8 + DM_CHUNK_ENTRY_STATE_BIT && DM_CHUNK_ENTRY_STATE_OFFSET * 8 + DM_CHUNK_ENTRY_STATE_BIT + DM_CHUNK_ENTRY_STATE_BITS <= (offsetof(struct dm_chunk_entry, bits_0) + sizeof(((struct dm_chunk_entry *)0)->bits_0)) * 8, "dm_chunk_entry: state");
 _Static_assert(offsetof(struct dm_chunk_entry, bits_0) * 8 <= DM_CHUNK_ENTRY_KIND_OFFSET * 8 + DM_CHUNK_ENTRY_KIND_BIT && DM_CHUNK_ENTRY_KIND_OFFSET * 8 + DM_CHUNK_ENTRY_KIND_BIT + DM_CHUNK_ENTRY_KIND_BITS <= (offsetof(struct dm_chunk_entry, bits_0) + sizeof(((struct dm_chunk_entry *)0)->bits_0)) * 8, "dm_chunk_entry: kind");
@@ -208,7 +214,7 @@ _Static_assert(offsetof(struct dm_dolphin_slot_word, low) * 8 == DM_DOLPHIN_SLOT
 _Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_TYPE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_TYPE_BIT && DM_DOLPHIN_SLOT_WORD_TYPE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_TYPE_BIT + DM_DOLPHIN_SLOT_WORD_TYPE_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: type");
 _Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_SPECIAL_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_SPECIAL_BIT && DM_DOLPHIN_SLOT_WORD_SPECIAL_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_SPECIAL_BIT + DM_DOLPHIN_SLOT_WORD_SPECIAL_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: special");
 _Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_VOID_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_VOID_BIT && DM_DOLPHIN_SLOT_WORD_VOID_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_VOID_BIT + DM_DOLPHIN_SLOT_WORD_VOID_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: void");
-_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_CLOSED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_CLOSED_BIT && DM_DOLPHIN_SLOT_WORD_CLOSED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_CLOSED_BIT + DM_DOLPHIN_SLOT_WORD_CLOSED_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: closed");
+_Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_RESERVED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_RESERVED_BIT && DM_DOLPHIN_SLOT_WORD_RESERVED_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_RESERVED_BIT + DM_DOLPHIN_SLOT_WORD_RESERVED_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: reserved");
 _Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_FROZEN_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_FROZEN_BIT && DM_DOLPHIN_SLOT_WORD_FROZEN_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_FROZEN_BIT + DM_DOLPHIN_SLOT_WORD_FROZEN_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: frozen");
 _Static_assert(offsetof(struct dm_dolphin_slot_word, bits_1) * 8 <= DM_DOLPHIN_SLOT_WORD_LEAF_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_LEAF_BIT && DM_DOLPHIN_SLOT_WORD_LEAF_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_LEAF_BIT + DM_DOLPHIN_SLOT_WORD_LEAF_BITS <= (offsetof(struct dm_dolphin_slot_word, bits_1) + sizeof(((struct dm_dolphin_slot_word *)0)->bits_1)) * 8, "dm_dolphin_slot_word: leaf");
 _Static_assert(offsetof(struct dm_dolphin_slot_word, memory_node) * 8 == DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_OFFSET * 8 + DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_BIT && sizeof(((struct dm_dolphin_slot_word *)0)->memory_node) * 8 == DM_DOLPHIN_SLOT_WORD_MEMORY_NODE_BITS, "dm_dolphin_slot_word: memory node");
@@ -223,13 +229,15 @@ _Static_assert(offsetof(struct dm_dolphin_node, index) * 8 == DM_DOLPHIN_NODE_IN
 _Static_assert(offsetof(struct dm_dolphin_node, reserved_9) * 8 == DM_DOLPHIN_NODE_RESERVED_9_OFFSET * 8 + DM_DOLPHIN_NODE_RESERVED_9_BIT && sizeof(((struct dm_dolphin_node *)0)->reserved_9) * 8 == DM_DOLPHIN_NODE_RESERVED_9_BITS, "dm_dolphin_node: reserved");
 _Static_assert(sizeof(struct dm_dolphin_leaf_head) == DM_DOLPHIN_LEAF_HEAD_STRUCT_BYTES, "dm_dolphin_leaf_head: size");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, spear) * 8 == DM_DOLPHIN_LEAF_HEAD_SPEAR_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_SPEAR_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->spear) * 8 == DM_DOLPHIN_LEAF_HEAD_SPEAR_BITS, "dm_dolphin_leaf_head: spear");
-_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_8) * 8 <= DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT && DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT + DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_8) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_8)) * 8, "dm_dolphin_leaf_head: generation");
-_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_8) * 8 <= DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT && DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT + DM_DOLPHIN_LEAF_HEAD_RESERVED_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_8) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_8)) * 8, "dm_dolphin_leaf_head: reserved");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, heir_0) * 8 == DM_DOLPHIN_LEAF_HEAD_HEIR_0_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_HEIR_0_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->heir_0) * 8 == DM_DOLPHIN_LEAF_HEAD_HEIR_0_BITS, "dm_dolphin_leaf_head: heir 0");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, heir_1) * 8 == DM_DOLPHIN_LEAF_HEAD_HEIR_1_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_HEIR_1_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->heir_1) * 8 == DM_DOLPHIN_LEAF_HEAD_HEIR_1_BITS, "dm_dolphin_leaf_head: heir 1");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_24) * 8 <= DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT && DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT + DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_24) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_24)) * 8, "dm_dolphin_leaf_head: generation");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_24) * 8 <= DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT && DM_DOLPHIN_LEAF_HEAD_RESERVED_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_RESERVED_BIT + DM_DOLPHIN_LEAF_HEAD_RESERVED_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_24) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_24)) * 8, "dm_dolphin_leaf_head: reserved");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, index) * 8 == DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_INDEX_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->index) * 8 == DM_DOLPHIN_LEAF_HEAD_INDEX_BITS, "dm_dolphin_leaf_head: index");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, position) * 8 == DM_DOLPHIN_LEAF_HEAD_POSITION_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_POSITION_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->position) * 8 == DM_DOLPHIN_LEAF_HEAD_POSITION_BITS, "dm_dolphin_leaf_head: position");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, low) * 8 == DM_DOLPHIN_LEAF_HEAD_LOW_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_LOW_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->low) * 8 == DM_DOLPHIN_LEAF_HEAD_LOW_BITS, "dm_dolphin_leaf_head: low");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, last) * 8 == DM_DOLPHIN_LEAF_HEAD_LAST_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_LAST_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->last) * 8 == DM_DOLPHIN_LEAF_HEAD_LAST_BITS, "dm_dolphin_leaf_head: last");
-_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_13) * 8 <= DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT && DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT + DM_DOLPHIN_LEAF_HEAD_OWNER_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_13) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_13)) * 8, "dm_dolphin_leaf_head: owner");
+_Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_29) * 8 <= DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT && DM_DOLPHIN_LEAF_HEAD_OWNER_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_OWNER_BIT + DM_DOLPHIN_LEAF_HEAD_OWNER_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_29) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_29)) * 8, "dm_dolphin_leaf_head: owner");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, absent) * 8 == DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->absent) * 8 == DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS, "dm_dolphin_leaf_head: absent");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, prefix) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_PREFIX_BIT && sizeof(((struct dm_dolphin_leaf_head *)0)->prefix) * 8 == DM_DOLPHIN_LEAF_HEAD_PREFIX_BITS, "dm_dolphin_leaf_head: prefix");
 _Static_assert(offsetof(struct dm_dolphin_leaf_head, bits_64) * 8 <= DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT && DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET * 8 + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT + DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BITS <= (offsetof(struct dm_dolphin_leaf_head, bits_64) + sizeof(((struct dm_dolphin_leaf_head *)0)->bits_64)) * 8, "dm_dolphin_leaf_head: generation");
@@ -513,6 +521,16 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
+            0x20, 0x00, 0x00, 0x00, 0x3f, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dolphin_parameters, keys of 32 bytes and values of 63: key_bytes", dm_layout_read(bytes, DM_DOLPHIN_PARAMETERS_KEY_BYTES_OFFSET, DM_DOLPHIN_PARAMETERS_KEY_BYTES_BIT, DM_DOLPHIN_PARAMETERS_KEY_BYTES_BITS), UINT64_C(0x20));
+        expect("dolphin_parameters, keys of 32 bytes and values of 63: value_bytes", dm_layout_read(bytes, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_OFFSET, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BIT, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BITS), UINT64_C(0x3f));
+    }
+    {
+        static const uint8_t bytes[] = {
             0x11, 0xf2, 0xee, 0x0b, 0x09, 0x00, 0x02, 0x00,
         };
         expect("chunk_entry, inner nodes of index 4: index", dm_layout_read(bytes, DM_CHUNK_ENTRY_INDEX_OFFSET, DM_CHUNK_ENTRY_INDEX_BIT, DM_CHUNK_ENTRY_INDEX_BITS), UINT64_C(0x4));
@@ -740,9 +758,9 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
-            0x2f, 0x2a, 0x03, 0x23, 0x01, 0x00, 0x00, 0x00,
+            0x2f, 0x0a, 0x03, 0x23, 0x01, 0x00, 0x00, 0x00,
         };
-        expect("dolphin_slot, a node, while the leaf in its stead is not retired: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x2f));
+        expect("dolphin_slot, a node: low", dm_layout_read(bytes, DM_DOLPHIN_SLOT_WORD_LOW_OFFSET, DM_DOLPHIN_SLOT_WORD_LOW_BIT, DM_DOLPHIN_SLOT_WORD_LOW_BITS), UINT64_C(0x2f));
     }
     {
         static const uint8_t bytes[] = {
@@ -760,8 +778,8 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
-            0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x29, 0x01, 0x03, 0x20, 0x2f, 0x09, 0x01, 0x00,
-            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x29, 0x01, 0x03, 0x20, 0x2f, 0x09, 0x01, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x21, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00, 0x00, 0x07,
@@ -827,23 +845,21 @@ int main(void) {
         };
         expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS), UINT64_C(0x29));
         expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: index", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET, DM_DOLPHIN_LEAF_HEAD_INDEX_BIT, DM_DOLPHIN_LEAF_HEAD_INDEX_BITS), UINT64_C(0x1));
-        expect("dolphin_leaf, keys and values of 8 bytes: two records, a third was deleted, one compute node writes: absent", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET, DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT, DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS), UINT64_C(0xffffffffffffffff));
     }
     {
         static const uint8_t bytes[] = {
-            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x29, 0x01, 0x2c, 0x00, 0x7f, 0x09, 0x01, 0x00,
-            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
-            0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-            0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
-            0x29, 0x29, 0x2a, 0x2b, 0x2c, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x80, 0x01, 0x77, 0x12, 0x00, 0x00, 0x00,
+            0x30, 0x80, 0x02, 0x60, 0x45, 0x00, 0x00, 0x00, 0x29, 0x01, 0x2c, 0x00, 0x7f, 0x09, 0x01, 0x00,
+            0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+            0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f,
+            0x29, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         };
-        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS), UINT64_C(0x29));
-        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: index", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET, DM_DOLPHIN_LEAF_HEAD_INDEX_BIT, DM_DOLPHIN_LEAF_HEAD_INDEX_BITS), UINT64_C(0x1));
-        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: absent", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_ABSENT_OFFSET, DM_DOLPHIN_LEAF_HEAD_ABSENT_BIT, DM_DOLPHIN_LEAF_HEAD_ABSENT_BITS), UINT64_C(0xffffffffffffffff));
-        expect("dolphin_leaf, the head of a leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BITS), UINT64_C(0x29));
+        expect("dolphin_leaf, the head of a retired leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_BITS), UINT64_C(0x29));
+        expect("dolphin_leaf, the head of a retired leaf with keys of 64 bytes and a prefix of 44: index", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_INDEX_OFFSET, DM_DOLPHIN_LEAF_HEAD_INDEX_BIT, DM_DOLPHIN_LEAF_HEAD_INDEX_BITS), UINT64_C(0x1));
+        expect("dolphin_leaf, the head of a retired leaf with keys of 64 bytes and a prefix of 44: generation", dm_layout_read(bytes, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_OFFSET, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BIT, DM_DOLPHIN_LEAF_HEAD_GENERATION_64_BITS), UINT64_C(0x29));
     }
     {
         static const uint8_t bytes[] = {

@@ -15,6 +15,7 @@
 #include "sherman_parameters.h"
 #include "chime_parameters.h"
 #include "smart_parameters.h"
+#include "dolphin_parameters.h"
 #include "chunk_entry.h"
 #include "redo_record.h"
 #include "closed_chunks.h"

@@ -23,9 +23,9 @@
 #define DM_DOLPHIN_SLOT_WORD_VOID_OFFSET 0
 #define DM_DOLPHIN_SLOT_WORD_VOID_BIT 12
 #define DM_DOLPHIN_SLOT_WORD_VOID_BITS 1
-#define DM_DOLPHIN_SLOT_WORD_CLOSED_OFFSET 0
-#define DM_DOLPHIN_SLOT_WORD_CLOSED_BIT 13
-#define DM_DOLPHIN_SLOT_WORD_CLOSED_BITS 1
+#define DM_DOLPHIN_SLOT_WORD_RESERVED_OFFSET 0
+#define DM_DOLPHIN_SLOT_WORD_RESERVED_BIT 13
+#define DM_DOLPHIN_SLOT_WORD_RESERVED_BITS 1
 #define DM_DOLPHIN_SLOT_WORD_FROZEN_OFFSET 0
 #define DM_DOLPHIN_SLOT_WORD_FROZEN_BIT 14
 #define DM_DOLPHIN_SLOT_WORD_FROZEN_BITS 1
@@ -46,9 +46,5 @@ struct dm_dolphin_slot_word {
     uint8_t memory_node[1]; // logical number; void: 0
     uint8_t offset[5]; // node: byte offset / 16; leaf: likewise, its two low bits are generation, bits 0..1; void: last byte of the tile
 };
-
-// constants
-
-#define DM_DOLPHIN_SLOT_SLOTS_PER_LEAF_MAX UINT64_C(4) // slots of a node that lead to one leaf, at most
 
 #endif

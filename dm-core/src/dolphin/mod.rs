@@ -3,11 +3,10 @@
 //! After An et al., "Dolphin: A Resource-efficient Hybrid Index on Disaggregated Memory" (MSST 2024), whose lock is
 //! Marlin's (ICPP 2023).
 //!
-//! **What stands in code, and what does not.** This room has the bytes ([`layout`]) and the decisions ([`spear`],
-//! [`population`]), each with its tests. **The operations are not written yet**: no verb is sent from here, no kind of
-//! index is registered, and a pool cannot have a Dolphin index. Sections below that are marked *planned* describe what
-//! the operations will do; nothing in them was run or measured. The parts about structure changes, deaths and seats have
-//! holes: [`plan`] names them, and describes a simpler way that closes them. It will replace these sections.
+//! **Only builds with the feature `dolphin` have this kind.** Every operation is here: gets, inserts, updates, deletes,
+//! conditional ones, scans, bulk loads, validation; repair, sweeps and collections after deaths. The judge runs
+//! histories of them. Missing are values longer than 63 bytes (blocks have a layout and no operation), the merging of
+//! leaves, a scan that READs several leaves at once, and every measurement.
 //!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
@@ -28,62 +27,43 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`layout`] | leaves of 1 KB, blocks |
+//! | [`parameters`] | sizes of an index, and the scratch that a lane needs for it |
 //! | [`spear`] | the lock word: seats, what each addition decides, settling, repair |
-//! | [`population`] | where a full leaf is cut, and which slots change |
-//! | [`plan`] | how structure changes are going to work: a retired leaf names its heirs |
+//! | [`entries`] | the local table by which the lanes of a compute node share its seat in a leaf |
+//! | [`population`] | where a full leaf is cut, who owns its tile then, and which slots change |
+//! | `search`, `scan` | from a key to its leaf, and from leaf to leaf |
+//! | `presence` | requests by which a lane gets into a leaf and out |
+//! | `write`, `fill`, `replace` | writes in a leaf; a leaf where none was; a leaf that is replaced, and its change finished |
+//! | `recover`, `collect`, `check`, `bulk` | seats of the dead; mark-and-sweep; validation; bulk loads |
+//! | [`plan`] | why structure changes are right: a retired leaf names its heirs |
 //!
 //! Slot words, nodes, tiles and the bounds of leaves are [`crate::radix`]'s.
 //!
-//! # Round trips (planned)
+//! # Round trips
 //!
 //! With the leaf's slot known from copies:
 //!
 //! | operation | round trips | requests |
 //! |---|---|---|
-//! | get | 1, with values in blocks 2 | READ leaf; READ block |
+//! | get | 1 | READ leaf |
 //! | update of a present key | 2 | FAA enter + READ leaf; WRITE value + FAA leave |
 //! | ... beside other lanes of the compute node that are inside | 2 | READ leaf; WRITE value |
 //! | insert, delete, `update_if`, `delete_if` | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
-//! | insert into a void | 3 | READ node; WRITE leaf; CAS slot |
-//! | insert that cuts a leaf | 6 | see below |
+//! | insert into a void | 3 | READ node; WRITE leaf + CAS its word; CAS slot |
+//! | insert that cuts a leaf | 6; it has taken effect after 3 | FAA close + READ leaf; WRITE leaves + CAS their words; WRITE heirs + FAA retire; READ node; CAS slot; CAS slot |
+//! | ... whose node is full or frozen | 2 to 4 more | freeze; WRITE node; CAS the slot above |
 //! | get of a key that has no leaf | 1 more | READ node |
 //! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
-//! | scan | 1 and more | READ leaves of a copied node, all at once |
+//! | scan | 1 a leaf | READ leaf |
 //!
-//! # What a structure change does (planned)
+//! # Structure changes, seats, deaths
 //!
-//! (1) Close the leaf; its image is final. (2) WRITE new leaves and nodes; the new leaves are closed by their own
-//! words, which are set by CAS; the new key is bound there, and absent. (3) WRITE the plan to the lane's redo slot:
-//! leaves, slots, old and new words, a checksum. (4) CAS the slots in the order of [`population::steps`]. (5) Retire
-//! the old leaf and give up its seat, in one FAA. (6) WRITE the new key's value, open the new leaves and the slots that
-//! were written closed. Each number is awaited before the next, so a cut takes six round trips. A lane that finds the
-//! owner dead clears its seat, if there is no plan or no slot has changed, and else takes the plan over; each step
-//! looks first whether it was made.
-//!
-//! # How a seat is used (planned)
-//!
-//! The lanes of a compute node share its seat in a leaf through the local table: at most 16 operations an entry, and
-//! none joins after an image has shown a closer. A lane that joins READs after the FAA of the entry has completed. The
-//! last one leaves when all WRITEs of the entry have completed or are in its own chain. A lane that backed off READs
-//! the word until no other seat closes, and only then adds again: otherwise its additions would keep the closer
-//! waiting. When a queue pair fails, the local entry stays taken until the pair is closed at the memory node. Then the
-//! own field is READ: if it is out, everything in front of the FAA was executed; if it says "inside", the lane leaves,
-//! and its operation ends with an unknown effect. A compute node that dies is fenced by the first lane that has waited
-//! a lease for its seat; the seat of its row is given to another one only after a sweep found it in no leaf, and an
-//! epoch.
-//!
-//! # Why it is right
-//!
-//! - **Mutual exclusion, deaths, lost completions**: [`spear`], and its model of every interleaving of three compute
-//!   nodes with up to two deaths.
-//! - **Absence is final** from a live leaf whose bounds have the key; from a void, READ in this call in a node that was
-//!   then part of the tree; from a header that differs, if the slot's word that leads there was READ so. Never from a
-//!   copy.
-//! - **A reader of the old leaf during a cut** is right until the leaf is retired: it is closed, so nobody changes it,
-//!   and new leaves, voids and headers below closed slots do not take inserts before.
-//! - **Images of several instants**: [`layout::leaf`], [`crate::radix::floor`].
-//! - **No node has a tile of more than one byte, and no leaf overlaps another**: [`population`], and its model tree.
+//! A leaf that has no room is closed, and what replaces it is WRITTEN where no lane can reach it. Two words in its first
+//! line then name its heirs, and one FAA retires it: **that FAA is the change**. Slots follow later; any lane finishes
+//! that by CAS, and looks first. A compute node's *seat* is its row's number, less one: a field of two bits in every
+//! leaf's lock word, shared by the compute node's lanes ([`entries`]). After a death one thing is repaired, by one CAS:
+//! the dead compute node's field. [`plan`] has the steps and the argument.
 //!
 //! # What it assumes
 //!
@@ -93,8 +73,8 @@
 //! under atomics are never covered by a WRITE once they are published. No order of lines is assumed.
 //!
 //! A lane may add to the Spear word of a leaf that left the tree, by a pointer of a copy. So the place of a leaf is
-//! reused only when no compute node has a pointer to it ([`crate::radix::pieces`]), and the next leaf's word is made
-//! from what is there ([`spear::Spear::reborn`]), never written anew.
+//! reused only when no compute node has a pointer to it ([`crate::radix::pieces`]), and the next leaf's word is made free
+//! by CAS ([`spear::Spear::birth`]), never written anew.
 //!
 //! # Deviations from the paper
 //!
@@ -125,8 +105,6 @@
 //!
 //! The first plan of this room, which was argued on paper, had these holes:
 //!
-//! - *A void or a header that a cut has published could be used before the old leaf was retired*, and a reader of the
-//!   old leaf would miss the insert. Slots have a mark, *closed* ([`crate::radix::slot`]).
 //! - *A header that differs proved absence if its node was part of the tree*. It is, too, when another node was put
 //!   above it, with the key's leaf beside it. The word of the slot that leads to it has to be fresh.
 //! - *An update whose queue pair had failed was WRITTEN again*. If its first WRITE had landed, another update may have
@@ -136,8 +114,6 @@
 //! - *A node below a wide tile* ("a path node at q first") contradicts the rule that nodes have tiles of one byte, by
 //!   which a descent tells a stale image. The tile is narrowed in its own node, by two slots more at most.
 //! - *A leaf of all keys* leaves no key for cells that are not bound. The first insert makes a node with two halves.
-//! - *Merged leaves have several slots.* All of them are swung when the leaf is cut; there are at most
-//!   [`population::SLOTS_PER_LEAF_MAX`], and a replaced node has one again.
 //! - *Dense integers in any order* end at half-full leaves if cuts are at the median: 256 keys make 8 leaves of 32. At
 //!   the last position cuts are at multiples of the span: 5 leaves.
 //!
@@ -150,11 +126,30 @@
 //! # Limits
 //!
 //! - 30 compute nodes that write; one more is [`spear::NoSeat`].
-//! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 1024.
+//! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 63.
 //! - A key far from all others takes a leaf of its own: 1024 bytes.
+//! - A leaf whose records were all deleted keeps its place until an insert replaces it.
 
+mod bulk;
+mod check;
+mod collect;
+pub mod entries;
+mod fill;
+mod index;
 pub mod layout;
+#[cfg_attr(not(feature = "dolphin"), expect(dead_code, reason = "the registry names it in builds that have this kind"))]
+pub(crate) mod marks;
+pub mod mutants;
+pub mod parameters;
 #[doc = include_str!("plan.md")]
 pub mod plan {}
 pub mod population;
+mod presence;
+mod recover;
+mod replace;
+mod scan;
+mod search;
 pub mod spear;
+mod write;
+
+pub use index::{Dolphin, MARKS, Parts};

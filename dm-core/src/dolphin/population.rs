@@ -15,34 +15,33 @@
 //!
 //! So a node has a tile of one byte, always. In the second case the tile is narrowed in the node that it is in: at most
 //! two slots are appended. What lies beside `b` becomes void. A *path node* is needed where more bytes lie in front of
-//! `p` than a header has room for ([`crate::radix::chain`]); it leads on under one byte and has voids beside it. Keys that differ in bytes which
-//! a header repeats have no tile, and need none: an insert of such a key puts a node above.
+//! `p` than a header has room for ([`crate::radix::chain`]); it leads on under one byte and has voids beside it. Keys
+//! that differ in bytes which a header repeats have no tile, and need none: an insert of such a key puts a node above.
 //!
 //! | function | what it decides |
 //! |---|---|
 //! | [`halves`] | the first node of an index, at position 0: the root slot leads to a node from then on |
+//! | [`becomes`] | whether a leaf becomes a void, a leaf with the same bounds, or two leaves |
 //! | [`cut`] | position and boundary at which a leaf is cut |
-//! | [`heirs`] | what owns which part of the tile after the cut |
-//! | [`steps`] | the changes of slots that this takes, in order |
+//! | [`Heirs::words`] | the two words in a leaf that name its heirs |
+//! | [`shares`] | what these words say: who owns which part of the leaf's tile |
+//! | [`next_step`] | the next change of a slot on the way there |
 //! | [`around`] | the tiles of a node that leads on under one byte: of a path node, and of one put above another |
-//! | [`may_merge`] | whether two leaves that lie beside each other become one |
+//!
+//! **One slot a leaf.** Exactly one slot leads to a leaf that is part of the tree: that of the first byte of its tile.
 //!
 //! **The order of the changes** is from the last byte to the first. So a slot is appended before the tile that it ends
-//! is changed, and a void or a node never speaks, not even for an instant, for bytes that are not its own.
-//!
-//! **Which changes are closed.** A void that replaces a part of a leaf, and a slot that leads to new nodes, could be
-//! used by an insert before the old leaf is retired, and a reader that has an old copy would then miss the new record
-//! in the old leaf. So these words are written *closed* ([`crate::radix::slot`]) and opened when the old leaf is
-//! retired. New leaves are closed by their own words.
+//! is changed, and a void or a node never speaks, not even for an instant, for bytes that are not its own. The leaf's
+//! own slot is changed last: as long as it stands, any lane finds the leaf, whose heirs say what is missing.
 
+use crate::error::DecodeError;
+use crate::radix::slot::{Child, Node, NodeType, Place, Slot};
 use crate::radix::tile::Tile;
+use crate::remote::address::Address;
 use heapless::Vec;
 
-/// Slots that lead to one leaf, at most: a merge makes several, and a replaced node has one again.
-pub const SLOTS_PER_LEAF_MAX: usize = 4;
-
-/// Changes of slots that one change of a leaf takes, at most.
-pub const STEPS_MAX: usize = SLOTS_PER_LEAF_MAX + 2;
+/// Changes of slots that one change of a leaf takes, at most: its own slot, and one beside each end of a byte's tile.
+pub const STEPS_MAX: usize = 3;
 
 /// The first node of an index is at position 0 and has two tiles, of half the bytes each. The one that has `byte` comes
 /// first.
@@ -65,7 +64,42 @@ pub struct Cut {
     pub left: usize,
 }
 
-/// A leaf that is to be cut.
+impl Cut {
+    /// The tiles of the left and the right leaf, at the cut's position, when `leaf` is cut. `None`: the cut does not
+    /// belong to this leaf.
+    pub const fn tiles(&self, leaf: &Full) -> Option<(Tile, Tile)> {
+        let whole = if self.position == leaf.position { leaf.tile } else { Tile::ALL };
+        match (whole.below(self.boundary), whole.from(self.boundary)) {
+            (Some(left), Some(right)) if self.position >= leaf.position => Some((left, right)),
+            _ => None,
+        }
+    }
+}
+
+/// What a leaf becomes when others replace it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Becomes {
+    /// A void: there is no record.
+    Void,
+    /// One leaf with the same bounds. Its cells are free that deleted keys had used up.
+    Same,
+    /// Two leaves.
+    Cut(Cut),
+}
+
+impl Becomes {
+    /// How many slots are appended to the node for it. `byte`: what the keys have at the node's position; it matters if
+    /// all of them agree there.
+    pub const fn appends(&self, leaf: &Full, byte: u8) -> usize {
+        match self {
+            Self::Void | Self::Same => 0,
+            Self::Cut(cut) if cut.position == leaf.position => 1,
+            Self::Cut(_) => leaf.tile.below(byte).is_some() as usize + leaf.tile.behind(byte).is_some() as usize,
+        }
+    }
+}
+
+/// A leaf that is to be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Position of its node.
@@ -74,10 +108,25 @@ pub struct Full {
     pub tile: Tile,
     /// Records that a leaf has room for.
     pub span: usize,
-    /// Its keys, the new one included.
+    /// Its keys that have a record, and the new one.
     pub count: usize,
-    /// Where the new key is among them, in ascending order.
-    pub newest: usize,
+    /// Where the new key is among them, in ascending order, if there is one.
+    pub newest: Option<usize>,
+}
+
+/// Chooses what a leaf becomes. `key(i)` is key `i` of [`Full::count`] in ascending order.
+///
+/// Keys that were deleted have used up cells. If the others and the new one take at most three quarters of the span, one
+/// leaf is enough, and a quarter of the span has to be bound again before it is replaced.
+///
+/// `None`: the leaf would be cut, but its keys do not differ, or lie in different tiles.
+pub fn becomes<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Becomes> {
+    match leaf.count {
+        0 => Some(Becomes::Void),
+        1 => Some(Becomes::Same),
+        count if 4 * count <= 3 * leaf.span => Some(Becomes::Same),
+        _ => cut(leaf, key).map(Becomes::Cut),
+    }
 }
 
 /// Chooses the cut: at the first position where the keys differ, at the boundary nearest the median.
@@ -99,10 +148,10 @@ pub fn cut<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Cut> {
     let narrower = position > leaf.position;
     let (at_left, at_right) = (narrower || leaf.tile.low() == 0, narrower || leaf.tile.last() == u8::MAX);
     let cut = |left: usize, boundary: u8| Cut { position, boundary, left };
-    if leaf.newest == 0 && at_left {
+    if leaf.newest == Some(0) && at_left {
         return cuts().next().map(|left| cut(left, byte(left)));
     }
-    if leaf.newest + 1 == leaf.count && at_right {
+    if leaf.newest == Some(leaf.count - 1) && at_right {
         return cuts().next_back().map(|left| cut(left, byte(left)));
     }
     let off_median = |left: &usize| (2 * left).abs_diff(leaf.count);
@@ -121,91 +170,126 @@ pub fn cut<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Cut> {
     Some(cut(left, boundary))
 }
 
-/// Who owns a part of a leaf's tile after a change.
+/// Who owns the tile of a leaf once it is retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heir {
-    /// Nobody.
+pub enum Heirs {
+    /// Nobody: the tile is void.
     Void,
-    /// The left one of two leaves, or the only one.
-    Left,
-    /// The right one.
-    Right,
-    /// The first of the new nodes. The part has one byte.
-    Nodes,
+    /// One leaf, which has the same bounds.
+    Leaf(Address),
+    /// Two leaves. The second one has the part of the tile from this byte on.
+    Leaves(Address, u8, Address),
+    /// A node under this byte. What lies beside the byte is void.
+    Node(u8, NodeType, Place),
 }
 
-/// A part of a leaf's tile, and who owns it.
-pub type Share = (Tile, Heir);
+impl Heirs {
+    /// As the retired leaf, whose tile this is, names them: the words of its two heirs. Each is a slot word, and what
+    /// its slot will be; a word that is not needed is empty. `None`: these cannot be the heirs of this tile, or a slot
+    /// cannot name the memory node.
+    pub fn words(self, tile: Tile) -> Option<[Slot; 2]> {
+        let words = match self {
+            Self::Void => [Slot::void(tile), Slot::EMPTY],
+            Self::Leaf(leaf) => [Slot::tile_leaf(tile.low(), leaf)?, Slot::EMPTY],
+            Self::Leaves(left, byte, right) => [Slot::tile_leaf(tile.low(), left)?, Slot::tile_leaf(byte, right)?],
+            Self::Node(byte, kind, place) => [Slot::tile_node(byte, kind, place), Slot::EMPTY],
+        };
+        shares(tile, words).ok().map(|_| words)
+    }
+}
 
-/// The parts of a leaf's tile after the cut. `byte`: what its keys have at its node's position; it matters if they all
-/// agree there. `None`: the cut does not belong to this leaf.
-pub fn heirs(leaf: &Full, cut: &Cut, byte: u8) -> Option<Vec<Share, 3>> {
-    let shares = if cut.position == leaf.position {
-        [Some((leaf.tile.below(cut.boundary)?, Heir::Left)), Some((leaf.tile.from(cut.boundary)?, Heir::Right)), None]
-    } else {
-        let (below, behind) = (leaf.tile.below(byte), leaf.tile.behind(byte));
-        let nodes = (leaf.tile.has(byte) && cut.position > leaf.position).then_some((Tile::one(byte), Heir::Nodes))?;
-        [below.map(|tile| (tile, Heir::Void)), Some(nodes), behind.map(|tile| (tile, Heir::Void))]
+/// A part of a leaf's tile, and the word of its slot. The slot is that of the part's first byte.
+pub type Share = (Tile, Slot);
+
+/// All parts of a leaf's tile, in ascending order.
+pub type Shares = Vec<Share, STEPS_MAX>;
+
+/// Who owns which part of the tile of a retired leaf, by the words of its heirs. The parts cover the tile without a gap.
+///
+/// [`DecodeError::Corrupt`]: no lane writes such heirs.
+pub fn shares(tile: Tile, [first, second]: [Slot; 2]) -> Result<Shares, DecodeError> {
+    const UNKNOWN: DecodeError = DecodeError::Corrupt("heirs that no lane gives to a leaf");
+    if first.is_frozen() || second.is_frozen() {
+        return Err(UNKNOWN);
+    }
+    let begins = first.partial() == tile.low();
+    let parts = match (first.tile_child()?, second.tile_child()?) {
+        (Child::Void(void), Child::Empty) if void == tile => [Some((tile, first)), None, None],
+        (Child::Leaf(_), Child::Empty) if begins => [Some((tile, first)), None, None],
+        (Child::Leaf(left), Child::Leaf(right)) if begins && left != right => {
+            let byte = second.partial();
+            let (Some(left), Some(right)) = (tile.below(byte), tile.from(byte)) else { return Err(UNKNOWN) };
+            [Some((left, first)), Some((right, second)), None]
+        }
+        (Child::Node(..), Child::Empty) if first.is_special() && tile.has(first.partial()) => {
+            let void = |tile: Tile| (tile, Slot::void(tile));
+            let byte = first.partial();
+            [tile.below(byte).map(void), Some((Tile::one(byte), first)), tile.behind(byte).map(void)]
+        }
+        _ => return Err(UNKNOWN),
     };
-    Some(shares.into_iter().flatten().collect())
+    Ok(parts.into_iter().flatten().collect())
 }
 
-/// A change of one slot.
+/// The next change of a slot that gives the parts of a retired leaf's tile to its heirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The tile that the slot then has; its first byte is the slot's.
-    pub tile: Tile,
-    /// What it then leads to.
-    pub heir: Heir,
-    /// The slot is appended. Else it leads to the old leaf, and is swung.
-    pub appends: bool,
-    /// The word is written closed, and opened when the old leaf is retired.
-    pub closes: bool,
+pub enum Step {
+    /// A slot is appended: the empty slot of this number becomes this word.
+    Append {
+        /// The slot's number.
+        index: usize,
+        /// Its word then.
+        word: Slot,
+    },
+    /// The leaf's own slot becomes this word. Nothing is left to do then.
+    Swing {
+        /// The slot's number.
+        index: usize,
+        /// Its word then.
+        word: Slot,
+    },
+    /// The slot to change is frozen, or there is none: the node is replaced before, by one with room for so many slots.
+    Replace {
+        /// How many.
+        room: usize,
+    },
+    /// The leaf has no slot in this node any more: all changes were made.
+    Done,
 }
 
-/// The changes of slots that give the parts of a leaf's tile to their heirs, in the order in which they are made.
+/// The next change of a slot of `node`, so that the retired leaf to which the word `leaf` leads gives its tile to its
+/// heirs: the greatest byte is next at which a share begins and which has no slot, and after all of these the leaf's own
+/// slot. Any lane computes it from any image of the node that it READs, and nothing else says which changes were made.
 ///
-/// `slots`: the bytes of the slots that lead to the leaf, or to several leaves that are merged, in ascending order. If
-/// the node has no room for what is appended, it is replaced first, and the steps are computed anew: the node that
-/// replaces it may have fewer slots for this leaf.
+/// A byte that has a slot is done, whatever its word is: the heir may have been replaced, too, or its void filled.
 ///
-/// `None`: more than [`SLOTS_PER_LEAF_MAX`], or the shares are not a cut of what these slots own.
-pub fn steps(slots: &[u8], shares: &[Share]) -> Option<Vec<Step, STEPS_MAX>> {
-    let (first, last) = (shares.first()?.0, shares.last()?.0);
-    let whole = Tile::new(first.low(), last.last())?;
-    let cut = shares.iter().skip(1).try_fold(first, |front, (tile, _)| front.joined(*tile));
-    let owns = slots.first() == Some(&whole.low()) && slots.is_sorted() && slots.iter().all(|&byte| whole.has(byte));
-    if cut != Some(whole) || !owns || slots.len() > SLOTS_PER_LEAF_MAX {
-        return None;
+/// [`DecodeError::Corrupt`]: these are not the shares of this leaf, or the image is not of a node that lanes make.
+pub fn next_step(node: &Node<'_>, leaf: Slot, shares: &[Share]) -> Result<Step, DecodeError> {
+    let Some((&(tile, own), appended)) = shares.split_first() else {
+        return Err(DecodeError::Corrupt("a retired leaf without heirs"));
+    };
+    if !leaf.is_leaf() || leaf.partial() != tile.low() || shares.iter().any(|(_, word)| word.target() == leaf.target())
+    {
+        return Err(DecodeError::Corrupt("heirs that cannot be this leaf's"));
     }
-    let mut steps = Vec::new();
-    let mut behind = None;
-    for byte in (whole.low()..=whole.last()).rev() {
-        let appends = !slots.contains(&byte);
-        if appends && shares.iter().all(|(tile, _)| tile.low() != byte) {
-            continue;
-        }
-        let &(share, heir) = shares.iter().find(|(share, _)| share.has(byte))?;
-        let last = behind.map_or(whole.last(), |behind: u8| behind - 1).min(share.last());
-        let tile = Tile::new(byte, last)?;
-        if heir == Heir::Nodes && tile.width() > 1 {
-            return None;
-        }
-        steps.push(Step { tile, heir, appends, closes: matches!(heir, Heir::Void | Heir::Nodes) }).ok()?;
-        behind = Some(byte);
+    let Some((index, slot)) = node.slots().enumerate().find(|(_, slot)| slot.thawed() == leaf.thawed()) else {
+        return Ok(Step::Done);
+    };
+    let has_slot = |tile: Tile| node.slots().any(|slot| !slot.is_empty() && slot.partial() == tile.low());
+    let mut missing = appended.iter().rev().filter(|(tile, _)| !has_slot(*tile));
+    let Some(&(_, word)) = missing.next() else {
+        return Ok(if slot.is_frozen() { Step::Replace { room: 0 } } else { Step::Swing { index, word: own } });
+    };
+    match node.free() {
+        Some(index) if !node.slot(index).is_frozen() => Ok(Step::Append { index, word }),
+        None if node.header.kind == NodeType::LARGEST => Err(DecodeError::Corrupt("a full node that lacks a byte")),
+        _ => Ok(Step::Replace { room: 1 + missing.count() }),
     }
-    Some(steps)
 }
 
 /// The tiles of a node that leads on under `byte`: below it, itself, behind it.
 pub const fn around(byte: u8) -> (Option<Tile>, Tile, Option<Tile>) {
     (Tile::ALL.below(byte), Tile::one(byte), Tile::ALL.behind(byte))
-}
-
-/// Whether two leaves with so many records, to which so many slots lead, become one. Together they fill at most half of
-/// it, so that a few inserts do not cut it again.
-pub const fn may_merge(records: usize, slots: usize, span: usize) -> bool {
-    records <= span / 2 && slots <= SLOTS_PER_LEAF_MAX
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! | retire and open | FAA [`Seat::retire`] | nothing |
 //! | settle a failed queue pair, once it is closed | READ the word | [`settle`] |
 //! | repair after a death, once it is fenced | READ the word | [`repair`]; CAS |
+//! | birth of the place's next leaf | CAS from [`Spear::RETIRED`] to 0 | [`Spear::birth`], if the CAS lost |
 //!
 //! **Why no addition carries.** A field is 0, 1 or 2. A compute node adds 1 or 2 only to a field that is 0, and
 //! subtracts only what it has added. So a field never reaches 4 and never falls below 0. This needs three rules of the
@@ -36,8 +37,15 @@
 //!
 //! **Which image is final.** A closer that finds nobody inside READ its image behind its addition, when nobody wrote.
 //! One that had to wait may have READ before the last writer's WRITE, so it READs anew.
+//!
+//! **Why a repair only clears.** The FAA that retires a leaf publishes its structure change and gives up the seat, both
+//! at once. So the field of a dead compute node says that nothing of a change is published. "Inside" may have WRITTEN
+//! values of present keys, each of which is there or not. "Closing" may have bound a key whose value is still absent.
+//! Neither is half a change, and there is nothing to undo or to roll forward.
 
 use crate::layout::fields::Field;
+use crate::mutants::{Mutant, planted};
+use crate::remote::lock_word::RowId;
 use thiserror::Error;
 
 /// Seats of a word.
@@ -46,14 +54,15 @@ pub const SEATS: u8 = 30;
 /// More compute nodes than seats want to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "seat {number}: the lock word of a leaf has {SEATS} seats, one for each compute node that writes; let another compute node leave first"
+    "row {}: the lock word of a leaf has seats for the compute nodes of rows 1 to {SEATS} only, one for each that writes; let one of these leave first",
+    row.0
 )]
 pub struct NoSeat {
-    /// The number that does not exist.
-    pub number: u8,
+    /// The row that has no seat.
+    pub row: RowId,
 }
 
-/// The seat of a compute node: the number of its field.
+/// The seat of a compute node: the number of its field, which is that of its row, less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(u8);
 
@@ -83,7 +92,19 @@ impl Seat {
     /// Seat `number`, below [`SEATS`].
     #[inline]
     pub const fn new(number: u8) -> Result<Self, NoSeat> {
-        if number < SEATS { Ok(Self(number)) } else { Err(NoSeat { number }) }
+        if number < SEATS { Ok(Self(number)) } else { Err(NoSeat { row: RowId(number as u16 + 1) }) }
+    }
+
+    /// The seat of the compute node that has `row`. Row 0 is nobody's.
+    #[inline]
+    pub const fn of_row(row: RowId) -> Result<Self, NoSeat> {
+        if row.0 > 0 && row.0 <= SEATS as u16 { Ok(Self(row.0 as u8 - 1)) } else { Err(NoSeat { row }) }
+    }
+
+    /// The row of its compute node.
+    #[inline]
+    pub const fn row(self) -> RowId {
+        RowId(self.0 as u16 + 1)
     }
 
     /// Its number.
@@ -200,16 +221,16 @@ impl Spear {
         seats.filter(|(_, field)| *field != Presence::Out)
     }
 
-    /// The word of a place's next leaf before it is published: alive, closed by `seat`; the others' fields stay, since
-    /// they belong to lanes that came by a stale pointer and are about to leave. It is set by CAS, never by a WRITE.
-    /// `None`: the own field is taken by such a lane; wait until it has left.
+    /// What a CAS that makes the word of a place's next leaf [`Spear::FREE`] has to expect, after one that lost against
+    /// `found`; `None`: the word is free already.
+    ///
+    /// No living lane has a share in `found`. A place is given to its next leaf when every operation has ended that
+    /// knew the last one, and an operation ends when nothing that it posted can take effect any more. So the word says
+    /// RETIRED, or 0 if its leaf was never published, and beside it only fields of compute nodes that died.
     #[inline]
     #[must_use]
-    pub const fn reborn(self, seat: Seat) -> Option<Self> {
-        match self.field(seat) {
-            Presence::Out => Some(Self((self.0 & !Self::RETIRED) | seat.close())),
-            _ => None,
-        }
+    pub const fn birth(found: Self) -> Option<Self> {
+        if found.0 == Self::FREE.0 { None } else { Some(found) }
     }
 }
 
@@ -229,12 +250,12 @@ pub enum Entered {
 
 /// Judges the word that the FAA of [`Seat::enter`] found.
 #[inline]
-pub const fn judge_enter(found: Spear, seat: Seat) -> Entered {
+pub fn judge_enter(found: Spear, seat: Seat) -> Entered {
     if !found.is_sound() || !matches!(found.field(seat), Presence::Out) {
         Entered::Unsound
     } else if found.is_retired() {
         Entered::Retired
-    } else if found.others_close(seat) {
+    } else if found.others_close(seat) && !planted(Mutant::CLOSER_IGNORED) {
         Entered::Closed
     } else {
         Entered::Granted
@@ -281,12 +302,16 @@ pub enum Waited {
     Wait,
     /// The own field does not say "closing" any more: this compute node was taken for dead.
     Fenced,
+    /// As [`Entered::Unsound`].
+    Unsound,
 }
 
 /// Judges a word that was READ by the closer of `seat`.
 #[inline]
 pub const fn judge_wait(word: Spear, seat: Seat) -> Waited {
-    if !matches!(word.field(seat), Presence::Closing) {
+    if !word.is_sound() {
+        Waited::Unsound
+    } else if !matches!(word.field(seat), Presence::Closing) {
         Waited::Fenced
     } else if word.others_inside(seat) {
         Waited::Wait
@@ -302,8 +327,7 @@ pub enum Settled {
     Out,
     /// Add this, await it: no lane of this compute node is inside any more.
     Leave(u64),
-    /// The field says "closing". The lane's redo slot decides: without a plan for this leaf, add this and await it;
-    /// with one, the plan is rolled forward first.
+    /// The field says "closing", so the leaf is not retired: add this, await it.
     Open(u64),
     /// No writer makes such a word.
     Unsound,
@@ -327,34 +351,20 @@ pub enum Repair {
     Nothing,
     /// CAS of the word to this one. If the CAS loses, READ the word again.
     Clear(Spear),
-    /// The field says "closing": the dead lane's plan decides, and one CAS follows. `clear` if there is no plan for
-    /// this leaf, or none of its slots has changed; else `take_over`, which moves the closing to the own seat.
-    Plan {
-        /// The word with the dead seat out.
-        clear: Spear,
-        /// The same, and closed by the own seat. `None`: the own seat is taken, so leave first.
-        take_over: Option<Spear>,
-    },
     /// No writer makes such a word.
     Unsound,
 }
 
-/// Judges the field of `dead` for the compute node of seat `own`. The compute node of `dead` must have been fenced
-/// before `word` was READ: otherwise its additions may still arrive, and carry.
+/// Judges the field of `dead`, whose compute node must have been fenced before `word` was READ: otherwise its additions
+/// may still arrive, and carry. Any number of lanes may repair at once, and each may die at any step.
 #[inline]
-pub const fn repair(word: Spear, dead: Seat, own: Seat) -> Repair {
-    let clear = word.without(dead);
-    match word.field(dead) {
-        Presence::Out => Repair::Nothing,
-        Presence::Inside => Repair::Clear(clear),
-        Presence::Closing => Repair::Plan {
-            clear,
-            take_over: match clear.field(own) {
-                Presence::Out => Some(Spear(clear.0 | own.close())),
-                _ => None,
-            },
-        },
-        Presence::Broken => Repair::Unsound,
+pub const fn repair(word: Spear, dead: Seat) -> Repair {
+    if matches!(word.field(dead), Presence::Out) {
+        Repair::Nothing
+    } else if word.is_sound() {
+        Repair::Clear(word.without(dead))
+    } else {
+        Repair::Unsound
     }
 }
 

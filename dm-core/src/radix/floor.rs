@@ -61,7 +61,7 @@ impl Node<'_> {
     }
 
     /// Checks a quiet node of tiles: filled without a gap, the smallest byte first, no byte twice, every void up to the
-    /// next slot, every node under one byte.
+    /// next slot, every node under one byte, one slot a leaf.
     pub fn check_tiles(&self) -> Result<(), DecodeError> {
         let mut words = [Slot::EMPTY; 256];
         let mut filled = true;
@@ -82,6 +82,9 @@ impl Node<'_> {
         let mut behind = 256;
         for (low, slot) in words.iter().enumerate().rev().filter(|(_, slot)| !slot.is_empty()) {
             match slot.tile_child()? {
+                Child::Leaf(_) if words.iter().filter(|other| other.target() == slot.target()).count() > 1 => {
+                    return Err(DecodeError::Corrupt("two slots of one leaf"));
+                }
                 Child::Void(tile) if usize::from(tile.last()) + 1 != behind => {
                     return Err(DecodeError::Corrupt("a void that does not end where the next tile begins"));
                 }
@@ -95,14 +98,9 @@ impl Node<'_> {
     }
 }
 
-/// One slot instead of two neighbours of a node, for the node that replaces theirs: two slots of one leaf, or two open
-/// voids. `None`: both are needed.
+/// One slot instead of two neighbours of a node, for the node that replaces theirs: two voids. `None`: both are needed.
 pub const fn joined(left: Slot, right: Slot) -> Option<Slot> {
-    if left.is_closed() || right.is_closed() {
-        return None;
-    }
     match (left.tile_child(), right.tile_child()) {
-        (Ok(Child::Leaf(_)), Ok(Child::Leaf(_))) if left.target() == right.target() => Some(left.thawed()),
         (Ok(Child::Void(low)), Ok(Child::Void(high))) => match low.joined(high) {
             Some(tile) => Some(Slot::void(tile)),
             None => None,
@@ -111,8 +109,8 @@ pub const fn joined(left: Slot, right: Slot) -> Option<Slot> {
     }
 }
 
-/// The slots of the node that replaces one whose words are frozen, in ascending order of byte: thawed, and neighbours
-/// joined that need one slot only.
+/// The slots of the node that replaces one whose words are frozen, in ascending order of byte: thawed, and neighbouring
+/// voids joined.
 pub fn replaced(node: &Node<'_>, out: &mut [Slot; 256]) -> usize {
     let mut words = [Slot::EMPTY; 256];
     for slot in node.slots().filter(|slot| !slot.is_empty()) {
@@ -155,13 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_joined_if_one_slot_is_enough() {
+    fn neighbouring_voids_are_joined() {
         let leaf = |low| Slot::tile_leaf(low, ADDRESS).unwrap();
         let void = |low, last| Slot::void(tile(low, last));
-        assert_eq!(joined(leaf(3), leaf(8)), Some(leaf(3)));
-        assert_eq!(joined(leaf(3), Slot::tile_leaf(8, ADDRESS.next_generation()).unwrap()), None);
+        assert_eq!(joined(leaf(3), leaf(8)), None, "no leaf has two slots");
         assert_eq!(joined(void(3, 7), void(8, 9)), Some(void(3, 9)));
-        assert_eq!(joined(void(3, 7).closed(), void(8, 9)), None, "its change is not finished");
         assert_eq!(joined(void(3, 6), void(8, 9)), None);
         assert_eq!(joined(void(3, 7), leaf(8)), None);
     }
@@ -203,6 +199,7 @@ mod tests {
             &[leaf, leaf][..],
             &[leaf, Slot::EMPTY, Slot::void(tile(9, 255))],
             &[leaf, Slot::void(tile(9, 254))],
+            &[leaf, leaf.under(9)],
             &[Slot::EMPTY],
         ] {
             assert!(view(&image_of(wrong)).check_tiles().is_err(), "{wrong:?}");
@@ -211,16 +208,17 @@ mod tests {
 
     #[test]
     fn a_replaced_node_keeps_what_it_needs() {
-        let leaf = |low| Slot::tile_leaf(low, ADDRESS).unwrap();
+        let leaf = Slot::tile_leaf(0, ADDRESS).unwrap();
+        let other = Slot::tile_leaf(20, ADDRESS.next_generation()).unwrap();
         let below = Slot::tile_node(40, NodeType::SMALLEST, place(0x100));
         let void = |low, last| Slot::void(tile(low, last));
         let frozen: Vec<Slot> =
-            [leaf(0), void(41, 99), below, void(100, 150), leaf(20), void(151, 255)].map(Slot::frozen).to_vec();
+            [leaf, void(41, 99), below, void(100, 150), other, void(151, 255)].map(Slot::frozen).to_vec();
         let image = image_of(&frozen);
         assert_eq!((view(&image).check_tiles(), view(&image).free()), (Ok(()), Some(6)));
         let mut out = [Slot::EMPTY; 256];
         let count = replaced(&view(&image), &mut out);
-        assert_eq!(out[..count], [leaf(0), below, void(41, 255)]);
+        assert_eq!(out[..count], [leaf, other, below, void(41, 255)]);
         assert_eq!(view(&image_of(&out[..count])).check_tiles(), Ok(()));
     }
 

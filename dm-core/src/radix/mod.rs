@@ -52,6 +52,7 @@
 //! for why no insert is lost.
 
 pub(crate) mod attach;
+pub(crate) mod bulk;
 pub mod cache;
 pub mod chain;
 pub(crate) mod check;
@@ -65,12 +66,12 @@ pub(crate) mod mark;
 pub(crate) mod marks;
 pub mod mutants;
 pub mod pieces;
+pub(crate) mod pin;
 pub(crate) mod replace;
 pub(crate) mod scan;
 pub mod slot;
 pub mod space;
 pub mod tile;
-#[cfg_attr(not(test), expect(dead_code, reason = "until Dolphin's operations use it"))]
 pub(crate) mod tile_descent;
 pub mod tombstones;
 pub mod tree;

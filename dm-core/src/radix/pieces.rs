@@ -1,5 +1,8 @@
 //! Free lists by size, and the limbo list, of memory for radix trees.
 //!
+//! Blocks of values that lie outside leaves are in chunks for nodes, [`NodeClass::Inner`]: nobody looks into such a chunk
+//! but by a pointer. In chunks for leaves they could not be, since a sweep looks at the words at which leaves begin.
+//!
 //! When a node or leaf has left the tree, an operation may still have a pointer to it. So its place waits until, by the
 //! [epochs](crate::memory::epochs), no compute node has a pointer that old
 //! ([`smart_memory`](crate::manual::smart_memory)).
@@ -9,8 +12,12 @@ use crate::memory::free_list::{FreeList, FreePlace};
 use crate::memory::{Epochs, LimboList, Waiting};
 use crate::remote::place::NodeClass;
 
-/// Sizes that are reused: leaves, and nodes of each type.
-const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
+/// Sizes that are reused: leaves, nodes of each type, and one more.
+const SIZES: usize = OTHERS + 1;
+
+/// The list of extents in chunks for nodes that have no node's size. An index has one such size at most: that of the
+/// blocks in which it has its values.
+const OTHERS: usize = 1 + NodeType::LARGEST.number() as usize;
 
 /// A turn of the epochs is asked for when one in so many of the granted bytes, and of the bytes of copies, waits.
 /// (After each turn every copy that is used is READ once more.) When so many bytes of one allocation class wait,
@@ -19,11 +26,12 @@ const SIZES: usize = 1 + NodeType::LARGEST.number() as usize;
 /// to wait for that.
 pub const WAITING_SHARE: u64 = 8;
 
-/// A free extent: storage for [`FreeExtents`]. It has no stamp: no compute node has a pointer to what was there.
-pub type FreeExtent = FreePlace<()>;
+/// A free extent: storage for [`FreeExtents`]. Its stamp is its size in bytes. No compute node has a pointer to what was
+/// there.
+pub type FreeExtent = FreePlace<u32>;
 
 /// Free lists of a memory node, by size.
-pub type FreeExtents<'s> = FreeList<'s, (), SIZES>;
+pub type FreeExtents<'s> = FreeList<'s, u32, SIZES>;
 
 const fn size_of_list(list: usize) -> Option<usize> {
     match NodeType::new(list as u8) {
@@ -38,32 +46,39 @@ const fn divides(units: usize) -> bool {
 }
 
 impl FreeExtents<'_> {
-    fn list(what: NodeClass, bytes: usize) -> Option<usize> {
+    fn list(what: NodeClass, bytes: usize) -> usize {
         match what {
-            NodeClass::Leaf => Some(0),
-            NodeClass::Inner => (1..SIZES).find(|&list| size_of_list(list) == Some(bytes)),
+            NodeClass::Leaf => 0,
+            NodeClass::Inner => (1..OTHERS).find(|&list| size_of_list(list) == Some(bytes)).unwrap_or(OTHERS),
         }
     }
 
-    /// Puts an extent on its list. `false`: there is no room, or no list for its size.
+    /// Puts an extent on its list. `false`: there is no room.
     pub fn put(&mut self, what: NodeClass, offset: u64, bytes: usize) -> bool {
-        Self::list(what, bytes).is_some_and(|list| self.push(list, offset, ()))
+        self.push(Self::list(what, bytes), offset, bytes as u32)
     }
 
     /// Takes an extent of that size.
     pub fn take(&mut self, what: NodeClass, bytes: usize) -> Option<u64> {
-        Some(self.pop(Self::list(what, bytes)?)?.0)
+        let list = Self::list(what, bytes);
+        let (offset, found_bytes) = self.pop(list)?;
+        if found_bytes as usize == bytes {
+            return Some(offset);
+        }
+        // It has room: one was just taken out.
+        self.push(list, offset, found_bytes);
+        None
     }
 
-    /// Takes `bytes` off a larger extent of nodes. The rest is put back as extents of smaller ones.
+    /// Takes `bytes` off a larger extent of a node. The rest is put back as extents of smaller ones.
     pub fn take_off(&mut self, bytes: usize) -> Option<u64> {
-        for list in 1..SIZES {
+        for list in 1..OTHERS {
             let Some(size) = size_of_list(list) else { continue };
             let Some(rest) = size.checked_sub(bytes).filter(|rest| *rest > 0) else { continue };
             if self.is_empty(list) || !divides(rest / UNIT_BYTES) {
                 continue;
             }
-            let (offset, ()) = self.pop(list)?;
+            let (offset, _) = self.pop(list)?;
             let (mut at, mut rest) = (offset + bytes as u64, rest);
             for smaller in (1..list).rev() {
                 let Some(size) = size_of_list(smaller) else { continue };
@@ -81,11 +96,11 @@ impl FreeExtents<'_> {
         None
     }
 
-    /// Calls `visit` with every extent; leaves are of `leaf_bytes`.
-    pub fn for_each_extent(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, u64, usize)) {
-        self.for_each(&mut |list, offset, ()| match size_of_list(list) {
-            Some(bytes) => visit(NodeClass::Inner, offset, bytes),
-            None => visit(NodeClass::Leaf, offset, leaf_bytes),
+    /// Calls `visit` with every extent.
+    pub fn for_each_extent(&self, visit: &mut dyn FnMut(NodeClass, u64, usize)) {
+        self.for_each(&mut |list, offset, bytes| {
+            let what = if list == 0 { NodeClass::Leaf } else { NodeClass::Inner };
+            visit(what, offset, bytes as usize);
         });
     }
 }
@@ -263,7 +278,7 @@ mod tests {
 
     fn all(free_list: &FreeExtents<'_>) -> Vec<(NodeClass, u64, usize)> {
         let mut pieces = Vec::new();
-        free_list.for_each_extent(32, &mut |what, offset, bytes| pieces.push((what, offset, bytes)));
+        free_list.for_each_extent(&mut |what, offset, bytes| pieces.push((what, offset, bytes)));
         pieces.sort_unstable_by_key(|piece| piece.1);
         pieces
     }
@@ -289,12 +304,27 @@ mod tests {
                 (Some(8192), Some(4144))
             );
         }
-        assert!(!free_list.put(NodeClass::Inner, 0, 96), "no node has that size");
+    }
+
+    #[test]
+    fn blocks_come_back_whole() {
+        let mut room = [FreeExtent::default(); 4];
+        let mut free_list = FreeExtents::new(&mut room);
+        assert!(free_list.put(NodeClass::Inner, 4096, 208) && free_list.put(NodeClass::Inner, 4304, 208));
+        assert_eq!(free_list.take_off(48), None, "a block is not cut into nodes");
+        assert_eq!(free_list.take(NodeClass::Inner, 96), None, "no extent has that size");
+        assert_eq!(all(&free_list), [(NodeClass::Inner, 4096, 208), (NodeClass::Inner, 4304, 208)]);
+        assert!(free_list.put(NodeClass::Inner, 8192, 272));
+        assert_eq!(free_list.take(NodeClass::Inner, 208), Some(4304));
+        assert_eq!(free_list.take(NodeClass::Inner, 208), Some(4096));
+        assert_eq!(free_list.take(NodeClass::Inner, 208), None);
+        assert_eq!(free_list.take_off(224), Some(8192), "but a block is taken off a larger node");
+        assert_eq!(all(&free_list), [(NodeClass::Inner, 8416, 48)]);
     }
 
     #[test]
     fn larger_pieces_are_cut_without_a_rest() {
-        for list in 2..SIZES {
+        for list in 2..OTHERS {
             for smaller in 1..list {
                 let (size, bytes) = (size_of_list(list).unwrap(), size_of_list(smaller).unwrap());
                 let mut room = [FreeExtent::default(); 16];

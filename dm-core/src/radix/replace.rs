@@ -8,7 +8,7 @@
 //! The new type is the smallest of which a quarter stays free. Of the largest type all slots may be taken.
 //!
 //! In a tree of tiles there are no tombstones in nodes, and a full leaf's new slots are not put in here: the node is
-//! replaced by one that has room for them, and neighbours that need one slot only have one there.
+//! replaced by one that has room for them, and neighbouring voids have one slot there.
 //! [`node_replacement`](crate::manual::node_replacement) says why the new node is exact, why no insert is lost, and why
 //! any number of lanes may do this at once.
 
@@ -77,18 +77,18 @@ impl Tree<'_> {
     }
 
     /// Replaces the node of tiles to which `cursor` leads and whose image is node image 0 by one that has `room` free
-    /// slots at least. Neighbours that need one slot only have one there. Returns whether this replacement was
-    /// published: another lane may have been faster.
+    /// slots at least. Neighbouring voids have one slot there. Returns the word that leads to the new node;
+    /// `None`: another lane was faster.
     ///
-    /// The word of the cursor must be fresh and open: the structure change that has closed a slot changes it first.
+    /// The word of the cursor must be fresh.
     pub(crate) async fn replace_tiles(
         &self,
         lane: &Lane<'_>,
         way: &Way,
         cursor: &DescentCursor,
         room: usize,
-    ) -> Result<bool, Interrupt> {
-        let Some((kind, node)) = cursor.word.open_below() else { return Ok(false) };
+    ) -> Result<Option<Slot>, Interrupt> {
+        let Some((kind, node)) = cursor.word.below() else { return Ok(None) };
         let _room = self.room_for(way, 1)?;
         self.freeze(lane, node, kind, 0).await?;
         let count = lane.port().with(|scratch| {
@@ -113,7 +113,7 @@ impl Tree<'_> {
         let parent = cursor.place(way);
         let to = Slot::tile_node(cursor.word.partial(), larger, place);
         let found = self.publish(lane, place.node() == parent.node(), parent, cursor.word, to).await?;
-        Ok(self.has_replaced(lane, way, cursor, (kind, node), (to, found)))
+        Ok(self.has_replaced(lane, way, cursor, (kind, node), (to, found)).then_some(to))
     }
 }
 

@@ -4,23 +4,23 @@
 //! have one codec. Which form a tree has, its index knows: a word alone does not say it.
 //!
 //! ```text
-//!        63            26 25   24 23     16 15   14     13     12   11      10..8   7        0
-//!       ┌────────────────────────┬─────────┬────┬──────┬──────┬────┬───────┬──────┬──────────┐
-//!  node │ byte offset / 16       │ MN      │ 0  │frozen│closed│ 0  │special│ type │ partial  │  0: empty
-//!       ├────────────────────────┼─────────┼────┼──────┼──────┼────┼───────┼──────┼──────────┤
-//!  leaf │ byte offset / 16       │ MN      │ 1  │frozen│ 0    │ 0  │ 0     │ 0    │ partial  │   of a byte
-//!       ├────────────────┬───────┼─────────┼────┼──────┼──────┼────┼───────┴──────┼──────────┤
-//!  leaf │ byte offset /64│gen 1..0│ MN     │ 1  │frozen│closed│ 0  │ gen 5..2     │ partial  │   of a tile
-//!       ├────────────────┴───────┼─────────┼────┼──────┼──────┼────┼──────────────┼──────────┤
-//!  void │ 0 ..   │ last (31..24) │ 0       │ 0  │frozen│closed│ 1  │ 0            │ partial  │   tiles only
-//!       └────────────────────────┴─────────┴────┴──────┴──────┴────┴──────────────┴──────────┘
+//!        63            26 25   24 23     16 15   14     13   12   11      10..8   7        0
+//!       ┌────────────────────────┬─────────┬────┬──────┬────┬────┬───────┬──────┬──────────┐
+//!  node │ byte offset / 16       │ MN      │ 0  │frozen│ 0  │ 0  │special│ type │ partial  │  0: empty
+//!       ├────────────────────────┼─────────┼────┼──────┼────┼────┼───────┼──────┼──────────┤
+//!  leaf │ byte offset / 16       │ MN      │ 1  │frozen│ 0  │ 0  │ 0     │ 0    │ partial  │   of a byte
+//!       ├────────────────┬───────┼─────────┼────┼──────┼────┼────┼───────┴──────┼──────────┤
+//!  leaf │ byte offset /64│gen 1..0│ MN     │ 1  │frozen│ 0  │ 0  │ gen 5..2     │ partial  │   of a tile
+//!       ├────────────────┴───────┼─────────┼────┼──────┼────┼────┼──────────────┼──────────┤
+//!  void │ 0 ..   │ last (31..24) │ 0       │ 0  │frozen│ 0  │ 1  │ 0            │ partial  │   tiles only
+//!       └────────────────────────┴─────────┴────┴──────┴────┴────┴──────────────┴──────────┘
 //!  header                            63                  16 15..13 12..11 10..8 7        0
 //!                                   ┌──────────────────────┬──────┬──────┬─────┬──────────┐
 //!                                   │ bytes in front       │ size │ 0    │ type│ position │
 //!                                   └──────────────────────┴──────┴──────┴─────┴──────────┘
 //! ```
 //!
-//! In a tree of bytes, *special*, *void* and *closed* are 0. In a tree of tiles:
+//! In a tree of bytes, *special* and *void* are 0. In a tree of tiles:
 //!
 //! - **Special** says that the node below has tiles, and is searched for the greatest byte that is not above the key's.
 //! - **A leaf's slot has its generation.** The leaf is 64-byte aligned, so two bits of its offset are free. With the
@@ -29,9 +29,6 @@
 //!   be in another line of the node, and so be READ at another instant. An insert that fills the void could then give
 //!   its leaf keys of the next tile. The CAS that fills a void compares the whole word, its end included. A leaf says
 //!   its bounds itself, and a node's tile has one byte.
-//! - **Closed** says that the structure change that wrote this word has not retired the old leaf yet. Until it has, no
-//!   other lane changes the word, fills a void below it, or puts a node above the one it leads to: a reader with an old
-//!   copy may still READ the old leaf and conclude from it that a key is absent. Readers follow a closed word.
 
 pub use crate::remote::place::Place;
 
@@ -103,11 +100,12 @@ pub const NODE_BYTES_MAX: usize = NodeType::LARGEST.bytes();
 
 const SPECIAL: u64 = 1 << 11;
 const VOID: u64 = 1 << 12;
-const CLOSED: u64 = 1 << 13;
+/// No word has it.
+const UNUSED: u64 = 1 << 13;
 const FROZEN: u64 = 1 << 14;
 const LEAF: u64 = 1 << 15;
 /// What slots of bytes do not use.
-const RESERVED: u64 = SPECIAL | VOID | CLOSED;
+const RESERVED: u64 = SPECIAL | VOID | UNUSED;
 /// Where a void has the last byte of its tile.
 const LAST_SHIFT: u32 = 24;
 /// Where a leaf's slot in a tree of tiles has the high bits of its generation: where a node has type and mark.
@@ -158,7 +156,7 @@ impl Slot {
         Field::bits(0, 8, 3, "type", "node: 1..7, 4 << (type - 1) slots; void, empty: 0; leaf: generation, bits 2..4"),
         Field::bits(0, 11, 1, "special", "node: 1, it has tiles; void, empty: 0; leaf: generation, bit 5"),
         Field::bits(0, 12, 1, "void", "1: no leaf has keys of this tile"),
-        Field::bits(0, 13, 1, "closed", "1: the structure change that wrote the word has not retired the old leaf yet"),
+        Field::bits(0, 13, 1, "reserved", "0"),
         Field::bits(0, 14, 1, "frozen", "1: the word will not change any more, its node is being or has been replaced"),
         Field::bits(0, 15, 1, "leaf", "1: a leaf"),
         Field::bits(0, 16, 8, "memory node", "logical number; void: 0"),
@@ -217,11 +215,11 @@ impl Slot {
         self.0 as u8
     }
 
-    /// The same pointer under another byte, neither frozen nor closed. For nodes and leaves: a void says its tile.
+    /// The same pointer under another byte, not frozen. For nodes and leaves: a void says its tile.
     #[inline]
     #[must_use]
     pub const fn under(self, partial: u8) -> Self {
-        Self(self.0 & !(FROZEN | CLOSED | 0xff) | partial as u64)
+        Self(self.0 & !(FROZEN | 0xff) | partial as u64)
     }
 
     /// Whether it leads nowhere.
@@ -250,26 +248,6 @@ impl Slot {
         Self(self.0 & !FROZEN)
     }
 
-    /// Whether a structure change that is not finished has written it.
-    #[inline]
-    pub const fn is_closed(self) -> bool {
-        self.0 & CLOSED != 0
-    }
-
-    /// The same, closed.
-    #[inline]
-    #[must_use]
-    pub const fn closed(self) -> Self {
-        Self(self.0 | CLOSED)
-    }
-
-    /// The same, opened.
-    #[inline]
-    #[must_use]
-    pub const fn opened(self) -> Self {
-        Self(self.0 & !CLOSED)
-    }
-
     /// Whether it leads to a leaf.
     #[inline]
     pub const fn is_leaf(self) -> bool {
@@ -280,16 +258,7 @@ impl Slot {
     #[inline]
     pub const fn below(self) -> Option<(NodeType, Place)> {
         match NodeType::new((self.0 >> 8) as u8 & 7) {
-            Some(kind) if self.0 & (LEAF | VOID) == 0 => Some((kind, self.pointee())),
-            _ => None,
-        }
-    }
-
-    /// The same, unless the word is closed.
-    #[inline]
-    pub const fn open_below(self) -> Option<(NodeType, Place)> {
-        match NodeType::new((self.0 >> 8) as u8 & 7) {
-            Some(kind) if self.0 & (LEAF | VOID | CLOSED) == 0 => Some((kind, self.pointee())),
+            Some(kind) if self.0 & (LEAF | VOID | UNUSED) == 0 => Some((kind, self.pointee())),
             _ => None,
         }
     }
@@ -304,7 +273,7 @@ impl Slot {
     /// it, whatever their bytes and marks.
     #[inline]
     pub const fn target(self) -> u64 {
-        self.0 & !(FROZEN | CLOSED | 0xff)
+        self.0 & !(FROZEN | 0xff)
     }
 
     const fn pointee(self) -> Place {
@@ -315,9 +284,12 @@ impl Slot {
     #[inline]
     pub const fn tile_child(self) -> Result<Child<Address>, DecodeError> {
         const UNKNOWN: DecodeError = DecodeError::Corrupt("a slot that no writer of a tree of tiles produces");
-        let word = self.0 & !(FROZEN | CLOSED);
+        let word = self.0 & !FROZEN;
         if word == 0 {
-            return if self.is_closed() { Err(UNKNOWN) } else { Ok(Child::Empty) };
+            return Ok(Child::Empty);
+        }
+        if word & UNUSED != 0 {
+            return Err(UNKNOWN);
         }
         if word & VOID != 0 {
             let Some(tile) = Tile::new(word as u8, (word >> LAST_SHIFT) as u8) else { return Err(UNKNOWN) };
@@ -601,17 +573,17 @@ mod tests {
         for generation in 0..64 {
             let leaf = Address::new(NodeId(255), (1 << 44) - 64, generation);
             let slot = Slot::tile_leaf(0xab, leaf).unwrap();
-            for slot in [slot, slot.frozen(), slot.closed(), slot.closed().frozen()] {
+            for slot in [slot, slot.frozen()] {
                 assert_eq!((slot.tile_child(), slot.partial()), (Ok(Child::Leaf(leaf)), 0xab));
                 assert_eq!((slot.below(), slot.is_leaf(), slot.is_special()), (None, true, false));
             }
-            assert_eq!(slot.under(1).closed().frozen().opened().thawed(), Slot::tile_leaf(1, leaf).unwrap());
+            assert_eq!(slot.under(1).frozen().thawed(), Slot::tile_leaf(1, leaf).unwrap());
         }
         assert_eq!(Slot::tile_leaf(0, Address::new(NodeId(256), 64, 0)), None);
         let kind = NodeType::new(3).unwrap();
         let (place, tile) = (Place::new(NodeId(1), 0x1230), |low, last| Tile::new(low, last).unwrap());
         let (node, plain) = (Slot::tile_node(9, kind, place), Slot::node(9, kind, place));
-        for slot in [node, node.closed(), node.frozen(), plain] {
+        for slot in [node, node.frozen(), plain] {
             assert_eq!((slot.tile_child(), slot.below()), (Ok(Child::Node(kind, place)), Some((kind, place))));
             assert_eq!(slot.target(), if slot == plain { plain.target() } else { node.target() });
         }
@@ -626,7 +598,10 @@ mod tests {
             assert!(Slot(void.0 | 1 << 40).tile_child().is_err());
         }
         assert_eq!((Slot::EMPTY.tile_child(), Slot::EMPTY.frozen().tile_child()), (Ok(Child::Empty), Ok(Child::Empty)));
-        assert!(Slot::EMPTY.closed().tile_child().is_err());
+        for slot in [Slot::EMPTY, node, Slot::void(tile(7, 9)), Slot::tile_leaf(1, Address::NULL).unwrap()] {
+            let unknown = Slot(slot.0 | UNUSED);
+            assert!(unknown.tile_child().is_err() && unknown.child().is_err() && unknown.below().is_none());
+        }
         assert!(Slot(node.0 & !0x700).tile_child().is_err(), "a node of no type");
         assert!(
             Slot(Slot::void(tile(7, 9)).0 & !0xff | 0x0b).tile_child().is_err(),
@@ -647,7 +622,7 @@ mod tests {
                     Err(_) => continue,
                 };
                 // Nothing in the word was overlooked.
-                prop_assert_eq!(slot.opened().thawed(), again);
+                prop_assert_eq!(slot.thawed(), again);
             }
             // What both forms accept leads to the same child.
             match (Slot(word).child(), Slot(word).tile_child()) {

@@ -374,8 +374,8 @@ impl<'s> Space<'s> {
         })
     }
 
-    /// Calls `visit` with every extent that is ready for use: to account for memory. Leaves are of `leaf_bytes`.
-    pub fn for_each_ready(&self, leaf_bytes: usize, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
+    /// Calls `visit` with every extent that is ready for use: to account for memory.
+    pub fn for_each_ready(&self, visit: &mut dyn FnMut(NodeClass, Place, u64)) {
         self.give_up_closed();
         if let Some(collection) = self.collection() {
             collection.for_each_ready(&mut |what, node, offset, bytes| {
@@ -384,7 +384,7 @@ impl<'s> Space<'s> {
             });
         }
         for (node, free_list) in (0..).zip(self.free_lists) {
-            free_list.lock().for_each_extent(leaf_bytes, &mut |what, offset, bytes| {
+            free_list.lock().for_each_extent(&mut |what, offset, bytes| {
                 visit(what, Place::new(NodeId(node), offset), bytes as u64);
             });
         }
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(space.take(NodeClass::Leaf, NodeId(1), 48), None, "32 are left");
         let ready = || {
             let mut pieces = Vec::new();
-            space.for_each_ready(32, &mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
+            space.for_each_ready(&mut |what, place, bytes| pieces.push((what, place.offset(), bytes)));
             pieces
         };
         assert_eq!(ready(), [(NodeClass::Leaf, 4192, 32)]);

@@ -8,17 +8,16 @@
 //!   been appended there. A READ of the slot alone would not tell.
 //! - A word that proves that a key is absent is a void, which says its tile, or one that leads to a node with another
 //!   header.
-//! - Words may be *closed*. Copies are not followed through closed words, and an open word that leads to a node is not
-//!   closed again. So if no word of the path that the descent has READ is closed, none of the path is.
 
 use super::cursor::DescentCursor;
-use super::slot::{Child, Compared, Header, Node, Slot};
+use super::slot::{Child, Compared, Header, Node, NodeType, Slot};
 use super::tile::Tile;
 use super::tree::{Tree, Way, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::remote::address::Address;
 use core::ops::Range;
@@ -32,6 +31,23 @@ pub(crate) enum Start {
     Root,
     /// At the node that has the slot of this cursor, which is READ anew.
     Again(TileCursor),
+    /// At this cursor, with nothing READ. Such a descent may not change what it meets.
+    At(TileCursor),
+}
+
+/// What a lane is going to do where its descent ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// READ. Nodes that are being replaced are gone through.
+    Read,
+    /// Change the slot. A node on the way is replaced if another lane has frozen the slot there or the next free one.
+    Change,
+    /// Change the slot, and append so many slots to its node. The node is replaced if it has fewer free slots; one of
+    /// the largest type has a slot for every byte.
+    ///
+    /// The slot is then fresh, and node image 0 is of its node ([`Tree::with_owner`]). That is so as well if no slot is
+    /// appended, but not at [`TileEnd::Header`].
+    Append(usize),
 }
 
 /// Where a descent stands.
@@ -39,14 +55,6 @@ pub(crate) enum Start {
 pub(crate) struct TileCursor {
     /// The slot.
     pub slot: DescentCursor,
-    /// The slot's tile, as the image of its node has it. `None`: the descent has not READ the node, or this is the root
-    /// slot.
-    pub tile: Option<Tile>,
-    /// The slot that leads to the slot's node: where the node is replaced. `None`: as with `tile`, or the descent began
-    /// at that node.
-    pub above: Option<DescentCursor>,
-    /// Some word on the way is closed: the operation must not change anything here before it was opened.
-    pub closed: bool,
 }
 
 /// What is at the end of a descent.
@@ -75,11 +83,12 @@ enum Look {
         word: Slot,
         index: u8,
         position: u8,
-        tile: Tile,
         /// As [`Floor::current`](super::floor::Floor::current).
         current: bool,
         /// This slot, or the next one to be filled, is frozen.
         frozen: bool,
+        /// The node has too few free slots for the goal.
+        short: bool,
     },
 }
 
@@ -88,13 +97,23 @@ const STEPS_MAX: u32 = 1024;
 
 impl TileCursor {
     const fn at(slot: DescentCursor) -> Self {
-        Self { slot, tile: None, above: None, closed: slot.word.is_closed() }
+        Self { slot }
+    }
+}
+
+impl Goal {
+    /// How many free slots the node of `kind` needs that has `slot` on the way to the key.
+    fn room(self, kind: NodeType, slot: Slot) -> usize {
+        match self {
+            Self::Append(room) if slot.below().is_none() && kind != NodeType::LARGEST => room,
+            _ => 0,
+        }
     }
 }
 
 impl Tree<'_> {
-    /// Descends to the key at scratch range `key`. With `helps` it replaces a node on its way that another lane has
-    /// begun to freeze, so that the slot where the descent ends can be changed.
+    /// Descends to the key at scratch range `key`: any key, also another one than the operation's. A lane that has to
+    /// change something there says so by its goal, and then its descent replaces nodes.
     ///
     /// The loop ends: as [`super::descent`] says, and torn images and replacements are attempts, which are limited.
     pub(crate) async fn descend(
@@ -103,11 +122,12 @@ impl Tree<'_> {
         way: &Way,
         key: &Range<usize>,
         start: Start,
-        helps: bool,
+        goal: Goal,
     ) -> Result<(TileCursor, TileEnd), Interrupt> {
         let mut attempts = 0;
         let mut cursor = match start {
-            Start::Again(cursor) => self.look_again(lane, way, key, &cursor, &mut attempts).await?,
+            Start::At(cursor) => cursor,
+            Start::Again(cursor) => self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?,
             Start::Copies if way.copies => match self.route(lane, key).await {
                 Some(route) => TileCursor::at(DescentCursor::copied(&route)),
                 None => TileCursor::at(self.read_root(lane, way).await?),
@@ -116,18 +136,19 @@ impl Tree<'_> {
         };
         for _ in 0..STEPS_MAX {
             let slot = cursor.slot;
-            if !slot.fresh && slot.word.is_closed() {
-                cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
-                continue;
-            }
             let what = match slot.word.tile_child() {
-                Ok(Child::Leaf(leaf)) => return Ok((cursor, TileEnd::Leaf(leaf))),
+                Ok(Child::Leaf(leaf)) if slot.fresh || !matches!(goal, Goal::Append(_)) => {
+                    return Ok((cursor, TileEnd::Leaf(leaf)));
+                }
                 Ok(Child::Empty) if slot.fresh && slot.owner.is_empty() => return Ok((cursor, TileEnd::Empty)),
-                Ok(Child::Void(tile)) if slot.fresh => return Ok((cursor, TileEnd::Void(tile))),
-                Ok(Child::Empty | Child::Void(_)) => "an empty slot",
+                Ok(Child::Void(tile)) if slot.fresh || planted(Mutant::VOID_FROM_COPY) => {
+                    return Ok((cursor, TileEnd::Void(tile)));
+                }
+                // Of a leaf only if the word is a copy's.
+                Ok(Child::Empty | Child::Void(_) | Child::Leaf(_)) => "an empty slot",
                 Ok(Child::Node(kind, place)) if self.is_inside(place, kind.bytes()) => {
                     lane.port().call(self.node_request(kind, place)).await?;
-                    match self.look_at_tiles(lane, way, key, &slot, Some(slot.depth)) {
+                    match self.look_at_tiles(lane, way, key, (&slot, goal), Some(slot.depth)) {
                         Look::Differs(at) if slot.fresh => return Ok((cursor, TileEnd::Header(at))),
                         Look::Differs(_) => "a node of another prefix",
                         Look::Torn => {
@@ -135,18 +156,22 @@ impl Tree<'_> {
                             lane.attempt(&mut attempts, "reading a node of tiles")?;
                             continue;
                         }
-                        Look::Found { frozen: true, .. } if helps && !cursor.closed => {
+                        Look::Found { frozen, short, word, .. } if (frozen || short) && goal != Goal::Read => {
                             cursor = if slot.fresh {
-                                lane.mark(Mark::HELPED_REPLACEMENT);
-                                self.replace_tiles(lane, way, &slot, 0).await?;
-                                TileCursor::at(self.read_root(lane, way).await?)
+                                if frozen {
+                                    lane.mark(Mark::HELPED_REPLACEMENT);
+                                }
+                                match self.replace_tiles(lane, way, &slot, goal.room(kind, word)).await? {
+                                    Some(word) => TileCursor { slot: DescentCursor { word, ..slot } },
+                                    None => TileCursor::at(self.read_root(lane, way).await?),
+                                }
                             } else {
-                                self.look_again(lane, way, key, &cursor, &mut attempts).await?
+                                self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?
                             };
                             lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             continue;
                         }
-                        Look::Found { word, index, position, tile, current, .. } => {
+                        Look::Found { word, index, position, current, .. } => {
                             if word.is_frozen() {
                                 lane.mark(Mark::FROZEN_SLOT);
                             }
@@ -157,12 +182,7 @@ impl Tree<'_> {
                                 fresh: slot.fresh || current,
                                 owner: slot.word,
                             };
-                            cursor = TileCursor {
-                                slot: below,
-                                tile: Some(tile),
-                                above: Some(slot),
-                                closed: cursor.closed || word.is_closed(),
-                            };
+                            cursor = TileCursor { slot: below };
                             continue;
                         }
                         Look::Unfit(what) => what,
@@ -174,9 +194,24 @@ impl Tree<'_> {
             if slot.fresh {
                 return Err(corrupt(slot.place(way), what).into());
             }
-            cursor = self.look_again(lane, way, key, &cursor, &mut attempts).await?;
+            cursor = self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?;
         }
         Err(corrupt(way.root, "a path that is too long").into())
+    }
+
+    /// Looks at the node that has the slot of `cursor`, in node image 0: after a descent with [`Goal::Append`]. `None`:
+    /// that is the root slot, or another node's image is there.
+    pub(crate) fn with_owner<T>(
+        &self,
+        lane: &Lane<'_>,
+        cursor: &TileCursor,
+        look: impl FnOnce(&Node<'_>) -> T,
+    ) -> Option<T> {
+        let (kind, _) = cursor.slot.owner.below()?;
+        lane.port().with(|scratch| {
+            let node = Node::new(self.scratch.node(0).of(scratch), kind, self.index).ok()?;
+            (usize::from(node.header.position) + 1 == usize::from(cursor.slot.depth)).then(|| look(&node))
+        })
     }
 
     /// READs the node that has the slot of `cursor` anew, and stands at the slot that has the key's byte now. If the
@@ -186,22 +221,20 @@ impl Tree<'_> {
         lane: &Lane<'_>,
         way: &Way,
         key: &Range<usize>,
-        cursor: &TileCursor,
+        (cursor, goal): (&TileCursor, Goal),
         attempts: &mut u32,
     ) -> Result<TileCursor, OpError> {
         let slot = cursor.slot;
-        // Words above a slot that a copy or this procedure led to are open. Of others only the descent knows.
-        let is_open_above = !cursor.closed || cursor.above.is_none();
-        let owner = slot.owner.open_below().filter(|(kind, place)| self.is_inside(*place, kind.bytes()));
-        if let Some((kind, place)) = owner.filter(|_| is_open_above) {
+        let owner = slot.owner.below().filter(|(kind, place)| self.is_inside(*place, kind.bytes()));
+        if let Some((kind, place)) = owner {
             let above = DescentCursor { word: slot.owner, fresh: false, ..slot };
             loop {
                 lane.port().call(self.node_request(kind, place)).await?;
-                match self.look_at_tiles(lane, way, key, &above, None) {
-                    Look::Found { word, index, position, tile, current: true, frozen: false } => {
+                match self.look_at_tiles(lane, way, key, (&above, goal), None) {
+                    Look::Found { word, index, position, current: true, frozen: false, short: false } => {
                         lane.mark(if word == slot.word { Mark::CONFIRMED } else { Mark::STALE_CACHE });
                         let slot = DescentCursor { word, depth: position + 1, index, fresh: true, owner: slot.owner };
-                        return Ok(TileCursor { slot, tile: Some(tile), above: None, closed: word.is_closed() });
+                        return Ok(TileCursor { slot });
                     }
                     Look::Torn => {
                         lane.mark(Mark::TORN_READ);
@@ -222,7 +255,7 @@ impl Tree<'_> {
         lane: &Lane<'_>,
         way: &Way,
         key: &Range<usize>,
-        cursor: &DescentCursor,
+        (cursor, goal): (&DescentCursor, Goal),
         begin: Option<u8>,
     ) -> Look {
         let Some((kind, _)) = cursor.word.below().filter(|_| cursor.word.is_special()) else {
@@ -247,9 +280,11 @@ impl Tree<'_> {
                     if way.copies && found.current {
                         self.cache.insert(cursor.word, &node, self.epoch(lane));
                     }
-                    let (word, index, tile, current) = (found.slot, found.index as u8, found.tile, found.current);
+                    let (word, index, current) = (found.slot, found.index as u8, found.current);
                     let frozen = word.is_frozen() || node.free().is_some_and(|free| node.slot(free).is_frozen());
-                    Look::Found { word, index, position, tile, current, frozen }
+                    let free = node.slots().filter(|slot| *slot == Slot::EMPTY).count();
+                    let short = free < goal.room(kind, word);
+                    Look::Found { word, index, position, current, frozen, short }
                 }
                 Err(DecodeError::Corrupt(what)) => Look::Unfit(what),
                 Err(_) => Look::Torn,

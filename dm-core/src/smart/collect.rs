@@ -42,7 +42,7 @@ impl<'s> Collects<'s> for Smart<'s> {
         lane.port().with(|scratch| scratch.get_mut(self.plan.key.clone()).unwrap_or_default().fill(0));
         let mut nodes = 0;
         loop {
-            let mut under_way = self.pin(lane);
+            let mut under_way = self.tree.pin(lane);
             let result = self.mark_some(lane, collection, &mut nodes).await;
             under_way.ends(&result);
             if !result? {

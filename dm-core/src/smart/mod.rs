@@ -127,22 +127,23 @@ pub use crate::radix::tombstones::RETIRED_AT_ONCE_MAX;
 use crate::btree::Options;
 use crate::compute::batches::Batches;
 use crate::index::Index;
-use crate::index::runner::{self, Patience, Run, Shared};
+use crate::index::runner::{Patience, Run, Shared};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
 use crate::membership::Recovery;
+use crate::memory::Participant;
 use crate::memory::chunks::RequestIds;
 use crate::memory::collect::collect;
 use crate::memory::orphans::CollectedOrphans;
 use crate::memory::rows::RowError;
-use crate::memory::{Collection, Participant};
-use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
-use crate::port::State;
+use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::radix::bulk::BulkLoad;
 use crate::radix::cache::NodeCache;
 use crate::radix::check::Check;
+use crate::radix::pin::UnderWay;
 use crate::radix::scan::Scan;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
 use crate::radix::space::Space;
@@ -154,25 +155,13 @@ use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
 use crate::remote::{HOME, NodeGeometry};
-use crate::verbs::{Assumptions, Capabilities, Request};
-use bulk::BulkLoad;
+use crate::verbs::{Assumptions, Capabilities};
+
 use core::future::Future;
 use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
 use parameters::{ParameterError, Parameters};
 use spin::Mutex;
-
-/// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease.
-const PATIENCE_NS: u64 = 1_000_000_000;
-
-/// First and longest pause while it waits, in ns.
-const PAUSE_NS: (u64, u64) = (500_000, 4_000_000);
-
-/// How often it waits rather than have a chunk granted: what was freed may have gone to others.
-const PATIENT_WAITS: u32 = 3;
-
-/// How often it waits at all, on a full pool: its deadline comes before.
-const WAITS_MAX: u32 = 1 << 16;
 
 /// Marks of this room; those of [`crate::memory::chunks::MARKS`] are in addition.
 pub const MARKS: &[Mark] = &[
@@ -317,56 +306,9 @@ impl<'s> Smart<'s> {
         part.turn(lane, home, self.tree.owner, self.tree.scratch.small).await
     }
 
-    /// What follows pointers holds the answer.
-    fn pin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        if let Some(part) = self.tree.epochs {
-            part.enter(lane);
-        }
-        UnderWay { part: self.tree.epochs, lane, collection: self.tree.space.collection() }
-    }
-
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
-    }
-}
-
-/// An operation that follows pointers.
-pub(crate) struct UnderWay<'a, 'm, 's> {
-    part: Option<Participant<'s>>,
-    lane: &'a Lane<'m>,
-    collection: Option<&'s Collection<'s>>,
-}
-
-impl runner::UnderWay for UnderWay<'_, '_, '_> {
-    /// If a request failed, it is still under way, until its lane is settled or used again.
-    fn ends<T>(&mut self, result: &Result<T, OpError>) {
-        let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
-        match self.part.take() {
-            Some(part) if !failed && !self.lane.has_lock_records() => part.leave(self.lane),
-            _ => self.cut_short(),
-        }
-    }
-}
-
-impl UnderWay<'_, '_, '_> {
-    /// What it had carved, or taken out of the tree, it may not have told the space.
-    fn cut_short(&self) {
-        if let Some(collection) = self.collection {
-            collection.may_have_lost();
-        }
-    }
-}
-
-impl Drop for UnderWay<'_, '_, '_> {
-    fn drop(&mut self) {
-        // A future that is dropped may have requests under way, or locks.
-        if let Some(part) = self.part {
-            if self.lane.port().state() == State::Idle && !self.lane.has_lock_records() {
-                part.leave(self.lane);
-            }
-            self.cut_short();
-        }
     }
 }
 
@@ -388,7 +330,7 @@ impl<'s> Run<'s> for Smart<'s> {
     }
 
     fn begin<'a, 'm>(&'a self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
-        self.pin(lane)
+        self.tree.pin(lane)
     }
 
     fn get_once(&self, lane: &Lane<'_>) -> impl Future<Output = Result<Outcome, Interrupt>> {
@@ -412,35 +354,9 @@ impl<'s> Run<'s> for Smart<'s> {
         Recoverable::look_after(self, lane, lock_record).await
     }
 
-    /// While an operation waits for memory, it follows no pointers and holds no lock. So it gives up its pin: the pin
-    /// would hold up the very epoch that the operation waits for. That epoch passes when all other operations have
-    /// ended; a compute node that does not respond is fenced meanwhile.
-    ///
-    /// At first the operation waits for places that leave the limbo list soon: they are reused before another chunk is
-    /// granted. If that takes longer than [`PATIENCE_NS`], or other lanes took these places, a chunk is granted if the
-    /// pool has one.
     async fn await_memory(&self, lane: &Lane<'_>, patience: &mut Patience) -> Result<(), OpError> {
-        let full = Interrupt::NoMemory.into_error();
-        let (Some(part), Some(asked)) = (self.tree.epochs, self.tree.space.is_short()) else { return Err(full) };
-        if lane.has_lock_records() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
-            return Err(full);
-        }
-        patience.waits += 1;
-        part.leave(lane);
-        self.fence_unresponsive(lane).await;
-        let port = lane.port();
-        let began_ns = port.elapsed_ns();
-        let mut pause_ns = PAUSE_NS.0;
-        let mut is_back = false;
-        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
-            port.call(Request::pause(pause_ns)).await?;
-            pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
-            is_back = self.tree.space.is_back(asked);
-        }
-        self.check_not_fenced()?;
-        patience.is_left = is_back && patience.waits < PATIENT_WAITS;
-        part.enter(lane);
-        Ok(())
+        self.tree.await_memory(lane, patience, self.fence_unresponsive(lane)).await?;
+        self.check_not_fenced()
     }
 }
 
@@ -480,7 +396,7 @@ impl Index for Smart<'_> {
 
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.begin(NO_DEADLINE_NS);
-        let _under_way = self.pin(lane);
+        let _under_way = self.tree.pin(lane);
         self.check(lane).await
     }
 
@@ -495,7 +411,7 @@ impl Index for Smart<'_> {
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        let _under_way = self.pin(lane);
+        let _under_way = self.tree.pin(lane);
         self.sweep_row(lane, row).await
     }
 

@@ -27,7 +27,7 @@ use crate::operation::span::Span;
 use crate::operation::{OpError, Operation, Outcome};
 use crate::radix::cursor::DescentCursor;
 use crate::radix::slot::{Child, Place, Slot};
-use crate::radix::tile_descent::{Start, TileEnd};
+use crate::radix::tile_descent::{Goal, Start, TileEnd};
 use crate::radix::tree::Tree;
 use crate::remote::address::Address;
 use crate::verbs::NodeId;
@@ -66,6 +66,8 @@ impl Cursor for ArtCursor {
         None
     }
 
+    fn begins_again(&mut self, _: u32) {}
+
     fn is_sent_back_too_often(&mut self) -> bool {
         false
     }
@@ -97,7 +99,7 @@ impl Router for ArtRouter<'_> {
 
     async fn locate(&self, lane: &Lane<'_>, key: &Range<usize>, cached: bool) -> Result<Option<ArtCursor>, Interrupt> {
         let start = if cached { Start::Copies } else { Start::Root };
-        let (cursor, end) = self.tree.descend(lane, &self.tree.way(), key, start, false).await?;
+        let (cursor, end) = self.tree.descend(lane, &self.tree.way(), key, start, Goal::Read).await?;
         Ok(if matches!(end, TileEnd::Leaf(_)) { self.at(cursor.slot) } else { None })
     }
 

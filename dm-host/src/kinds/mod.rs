@@ -4,7 +4,9 @@
 //! kind: see [`Form`].
 
 mod chime;
+mod dolphin;
 pub mod parameters;
+mod radix;
 pub mod root;
 mod sherman;
 mod smart;

@@ -37,6 +37,7 @@ pub static STRUCTURES: &[Structure] = &[
     sherman::SHERMAN_PARAMETERS,
     chime::CHIME_PARAMETERS,
     smart::SMART_PARAMETERS,
+    dolphin::DOLPHIN_PARAMETERS,
     memory::CHUNK_ENTRY,
     redo::REDO_RECORD,
     memory::CLOSED_CHUNKS,

@@ -1,27 +1,32 @@
 //! Leaves.
 //!
 //! ```text
-//!  0      8           9      10        11   12    13     16      24          64          65
-//! ┌──────┬───────────┬──────┬─────────┬────┬─────┬──────┬───────┬───────────┬───────────┬─────────────
-//! │Spear │generation │index │position │low │last │owner │absent │prefix ..  │generation │.. prefix, 0   only if K > 41
-//! └──────┴───────────┴──────┴─────────┴────┴─────┴──────┴───────┴───────────┴───────────┴─────────────
-//!  then key cells and value cells: super::shape
+//!  0      8      16     24          25     26        27   28    29     32      33        64          65
+//! ┌──────┬──────┬──────┬───────────┬──────┬─────────┬────┬─────┬──────┬───────┬─────────┬───────────┬──────────┐
+//! │Spear │heir 0│heir 1│generation │index │position │low │last │owner │absent │prefix ..│generation │.. prefix │
+//! └──────┴──────┴──────┴───────────┴──────┴─────────┴────┴─────┴──────┴───────┴─────────┴───────────┴──────────┘
+//!  then key cells and value cells: super::shape                                         only if K > 32, then 0
 //! ```
 //!
-//! **What changes.** The Spear word by FAA and CAS only: no WRITE covers it. Everything else in the head is written
-//! once, before the leaf is published, and never changes in the leaf's life. A key cell is bound once in the leaf's
-//! life. A value cell is written by every insert, update and delete of its key.
+//! **What changes.** The Spear word by FAA and CAS only: no WRITE covers it. The heirs are written by the lane that
+//! retires the leaf, right before the FAA that does it. Everything else in the head is written once, before the leaf is
+//! published, and never changes in the leaf's life. A key cell is bound once in the leaf's life. A value cell is written
+//! by every insert, update and delete of its key.
+//!
+//! **Heirs.** Slot words of what owns the leaf's tile once the leaf is retired: each has its byte, and none is frozen.
+//! They mean nothing in a leaf that is not retired, even if they are not 0: their writer may have died before its FAA.
+//! They are in the Spear word's line, so an image that shows RETIRED shows them whole.
 //!
 //! **Bounds.** The interval of a leaf is a prefix and a tile ([`Bounds`]), so it takes the prefix and two bytes, not
-//! two keys. With keys of up to 41 bytes the head is one line. A longer prefix goes on in a second line. The lines
+//! two keys. With keys of up to 32 bytes the head is one line. A longer prefix goes on in a second line. The lines
 //! belong together because both are written before the leaf is published, and because its place is written again only
 //! when no operation knows it any more. Both have the generation; an image in which they differ is torn.
 //!
 //! **A record is there** if its key cell has the key and its value cell is not *absent*. How a value cell says so
 //! depends on the values: for words it is one value that this leaf has chosen and that no value in it equals; a longer
-//! one has a state byte; a block's name is 0. A writer whose value is the chosen one makes the change exclusively, and
-//! rebuilds the leaf with another choice. A key cell that is not bound has a key outside the bounds, so no search finds
-//! it.
+//! one has a state byte; a block's name is 0. The leaf chooses one of the [`SPAN_MAX`] + 1 greatest words, so the head
+//! names it by a byte. A writer whose value is the chosen one makes the change exclusively, and rebuilds the leaf with
+//! another choice. A key cell that is not bound has a key outside the bounds, so no search finds it.
 //!
 //! **Torn images.** No line cuts a cell or the fixed part of the head, so each of them is of one instant (LINE_ATOMIC).
 //! Different cells may be of different instants, which does no harm: a key is bound once, so what a look at all key
@@ -30,32 +35,50 @@
 //! retired at any earlier instant either, and one that is closed stays as it is until it is retired or opened.
 
 use super::block::BlockPointer;
-use super::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
+use super::shape::{KEY_BYTES_MAX, LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
 use crate::dolphin::spear::Spear;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::{LINE_BYTES, word_at};
+use crate::radix::slot::{Place, Slot};
 use crate::radix::tile::{Bounds, Side, Tile};
 use crate::remote::address::{Address, GENERATION_MASK};
 use crate::remote::owner_tag::{self, OwnerTag};
 use core::ops::Range;
+use static_assertions::const_assert_eq;
 
 /// Where the Spear word is.
 pub const SPEAR_AT: usize = 0;
-const GENERATION_AT: usize = 8;
-const INDEX_AT: usize = 9;
-const POSITION_AT: usize = 10;
-const LOW_AT: usize = 11;
-const LAST_AT: usize = 12;
-const OWNER_AT: usize = 13;
+const HEIRS_AT: [usize; 2] = [8, 16];
+/// Where the generation is.
+pub const GENERATION_AT: usize = 24;
+/// Where the number of the index is.
+pub const INDEX_AT: usize = 25;
+const POSITION_AT: usize = 26;
+const LOW_AT: usize = 27;
+const LAST_AT: usize = 28;
+const OWNER_AT: usize = 29;
 const OWNER_BYTES: usize = 3;
-const ABSENT_AT: usize = 16;
-const PREFIX_AT: usize = 24;
+const ABSENT_AT: usize = 32;
+const PREFIX_AT: usize = 33;
 const GENERATION_AGAIN_AT: usize = LINE_BYTES;
 const PREFIX_REST_AT: usize = LINE_BYTES + 1;
+/// The prefix of a leaf is shorter than its keys.
+const PREFIX_REST_BYTES: usize = KEY_BYTES_MAX - 1 - PREFIX_BYTES;
 
-/// What the first WRITE of a leaf covers: everything but the Spear word.
-pub const FIRST_WRITE: Range<usize> = GENERATION_AT..LEAF_BYTES;
+const_assert_eq!(PREFIX_AT + PREFIX_BYTES, LINE_BYTES);
+
+/// The place of the leaf at this address.
+#[inline]
+pub const fn place_of(leaf: Address) -> Place {
+    Place::new(leaf.node(), leaf.offset())
+}
+
+/// What the first WRITE of a leaf covers: everything but the Spear word. Its heirs are 0.
+pub const FIRST_WRITE: Range<usize> = HEIRS_WRITE.start..LEAF_BYTES;
+
+/// What the WRITE of the heirs covers, right before the FAA that retires the leaf.
+pub const HEIRS_WRITE: Range<usize> = 8..24;
 
 /// The state byte of a value that is there.
 const PRESENT: u8 = 1;
@@ -63,6 +86,18 @@ const PRESENT: u8 = 1;
 /// The head's fields, for the goldens.
 pub const HEAD_FIELDS: &[Field] = &[
     Field::bytes(SPEAR_AT, 8, "spear", "see dolphin_spear; changed by FAA and CAS only"),
+    Field::bytes(
+        HEIRS_AT[0],
+        8,
+        "heir 0",
+        "retired: slot word (see dolphin_slot) of what owns the tile now; else nothing",
+    ),
+    Field::bytes(
+        HEIRS_AT[1],
+        8,
+        "heir 1",
+        "retired: slot word of the leaf that owns the tile from its byte on; 0: none",
+    ),
     Field::bits(GENERATION_AT, 0, 6, "generation", "repeats the generation of the leaf's address"),
     Field::bits(GENERATION_AT, 6, 2, "reserved", "0"),
     Field::bytes(INDEX_AT, 1, "index", "catalog number of the index, plus 1; 0: no leaf was ever written here"),
@@ -70,10 +105,20 @@ pub const HEAD_FIELDS: &[Field] = &[
     Field::bytes(LOW_AT, 1, "low", "smallest value of the byte behind the prefix"),
     Field::bytes(LAST_AT, 1, "last", "its largest value, included"),
     Field::bits(OWNER_AT, 0, 22, "owner", "owner tag of the compute node that wrote the leaf; two bits of 0 follow"),
-    Field::bytes(ABSENT_AT, 8, "absent", "values of 8 bytes: the value that means \"absent\" in this leaf; else 0"),
-    Field::bytes(PREFIX_AT, PREFIX_BYTES, "prefix", "bytes with which all keys begin, its first 40; then 0"),
-    Field::bits(GENERATION_AGAIN_AT, 0, 6, "generation", "K > 41: again; two bits of 0 follow"),
-    Field::bytes(PREFIX_REST_AT, 23, "prefix", "K > 41: its bytes from the 41st on; then 0 to the line's end"),
+    Field::bytes(
+        ABSENT_AT,
+        1,
+        "absent",
+        "values of 8 bytes: n <= 60, 2^64 - 1 - n means \"absent\" in this leaf; else 0",
+    ),
+    Field::bytes(PREFIX_AT, PREFIX_BYTES, "prefix", "bytes with which all keys begin, its first 31; then 0"),
+    Field::bits(GENERATION_AGAIN_AT, 0, 6, "generation", "K > 32: again; two bits of 0 follow"),
+    Field::bytes(
+        PREFIX_REST_AT,
+        PREFIX_REST_BYTES,
+        "prefix",
+        "K > 32: its bytes from the 32nd on; then 0 to the line's end",
+    ),
 ];
 
 /// The cells' fields for keys and values of 8 bytes, for the goldens.
@@ -106,8 +151,17 @@ pub struct Head<'b> {
     pub bounds: Bounds<'b>,
     /// Who wrote it.
     pub owner: OwnerTag,
-    /// For values of 8 bytes: the one that means "absent", from [`absent_for`].
-    pub absent: u64,
+    /// For values of 8 bytes: which word means "absent", from [`absent_for`].
+    pub absent: u8,
+}
+
+/// What an image of the wanted leaf says about a key that its bounds have.
+#[derive(Clone, Copy, Debug)]
+pub enum Judged<'a> {
+    /// The leaf is alive. Only such a leaf may say that a key is absent, or what its value is.
+    Live(Leaf<'a>),
+    /// The leaf has left the tree. Whoever came by a fresh word of the key's slot may go on with [`Leaf::heirs`].
+    Retired(Leaf<'a>),
 }
 
 /// An image of a leaf that is the one that was wanted.
@@ -124,6 +178,16 @@ fn byte_at(image: &[u8], at: usize) -> u8 {
 }
 
 impl<'a> Leaf<'a> {
+    /// Whether the first line of an image is that of a leaf of index `index` (catalog number plus 1).
+    pub fn is_of(image: &[u8], index: u8) -> bool {
+        byte_at(image, INDEX_AT) == index && Tile::new(byte_at(image, LOW_AT), byte_at(image, LAST_AT)).is_some()
+    }
+
+    /// The generation in an image, whatever that is of.
+    pub fn generation_of(image: &[u8]) -> u8 {
+        byte_at(image, GENERATION_AT)
+    }
+
     /// Checks an image to which `address` led, in index `index` (catalog number plus 1).
     ///
     /// Everything that is compared is in the first line, but for the second generation of a long head.
@@ -139,14 +203,16 @@ impl<'a> Leaf<'a> {
         let Some(tile) = tile.filter(|tile| position < shape.key_bytes && (position > 0 || *tile != Tile::ALL)) else {
             return Err(DecodeError::Corrupt("the bounds of a leaf"));
         };
+        if usize::from(byte_at(image, ABSENT_AT)) > SPAN_MAX {
+            return Err(DecodeError::Corrupt("the word for \"absent\" of a leaf"));
+        }
         if shape.head_bytes > LINE_BYTES && byte_at(image, GENERATION_AGAIN_AT) != generation {
             return Err(DecodeError::Torn);
         }
         Ok(Self { shape, image, position, tile })
     }
 
-    /// As [`Leaf::new`], and the leaf is alive and its bounds have `key`. Only such a leaf may say that a key is absent,
-    /// or what its value is. [`DecodeError::Stale`]: find the leaf of the key anew.
+    /// As [`Leaf::new`], and the leaf's bounds have `key`. [`DecodeError::Stale`]: find the leaf of the key anew.
     #[inline]
     pub fn judge(
         shape: &'a LeafShape,
@@ -154,18 +220,25 @@ impl<'a> Leaf<'a> {
         address: Address,
         index: u8,
         key: &[u8],
-    ) -> Result<Self, DecodeError> {
+    ) -> Result<Judged<'a>, DecodeError> {
         let leaf = Self::new(shape, image, address, index)?;
-        if leaf.spear().is_retired() || leaf.side(key) != Side::Here {
+        if leaf.side(key) != Side::Here {
             return Err(DecodeError::Stale);
         }
-        Ok(leaf)
+        Ok(if leaf.spear().is_retired() { Judged::Retired(leaf) } else { Judged::Live(leaf) })
     }
 
     /// Its Spear word.
     #[inline]
     pub fn spear(&self) -> Spear {
         Spear(word_at(self.image, SPEAR_AT))
+    }
+
+    /// The slot words of what owns the tile of a retired leaf, as they were READ. In a leaf that is not retired they
+    /// mean nothing.
+    #[inline]
+    pub fn heirs(&self) -> [Slot; 2] {
+        HEIRS_AT.map(|at| Slot(word_at(self.image, at)))
     }
 
     /// Who wrote it.
@@ -178,7 +251,13 @@ impl<'a> Leaf<'a> {
     /// The word that means "absent", if values are words.
     #[inline]
     pub fn absent(&self) -> u64 {
-        word_at(self.image, ABSENT_AT)
+        absent_word(byte_at(self.image, ABSENT_AT))
+    }
+
+    /// The position at which its keys are in its tile: bytes of its prefix.
+    #[inline]
+    pub const fn position(&self) -> usize {
+        self.position
     }
 
     /// Its tile.
@@ -331,17 +410,17 @@ const HALF: Bounds<'static> = match Tile::new(0, 127) {
     None => panic!("half of the bytes"),
 };
 
-/// A word that none of `values` is: what means "absent" in a leaf that has them. The values of a leaf are finite, so
+/// Which word means "absent" in a leaf with these values: none of them is it. A leaf has [`SPAN_MAX`] values at most, so
 /// one of as many candidates and one more is free.
-pub fn absent_for(values: &(impl Iterator<Item = u64> + Clone)) -> u64 {
-    let mut candidate = u64::MAX;
-    for _ in 0..=SPAN_MAX {
-        if values.clone().all(|value| value != candidate) {
-            break;
-        }
-        candidate -= 1;
-    }
-    candidate
+pub fn absent_for(values: &(impl Iterator<Item = u64> + Clone)) -> u8 {
+    let is_free = |choice: &u8| values.clone().all(|value| value != absent_word(*choice));
+    (0..SPAN_MAX as u8).find(is_free).unwrap_or(SPAN_MAX as u8)
+}
+
+/// The word that means "absent" in a leaf with this choice.
+#[inline]
+const fn absent_word(choice: u8) -> u64 {
+    u64::MAX - choice as u64
 }
 
 /// Changes to an image of a leaf that nobody else changes: one that is not published, or that is closed.
@@ -356,8 +435,8 @@ impl<'a> LeafMut<'a> {
         Self { shape, image }
     }
 
-    /// Starts a leaf: its head, and no records. The Spear word stays as it is. `None`: the image is too short, or the
-    /// bounds do not fit the keys.
+    /// Starts a leaf: its head, no heirs, and no records. The Spear word stays as it is. `None`: the image is too short,
+    /// or the bounds do not fit the keys.
     pub fn start(shape: &'a LeafShape, image: &'a mut [u8], head: &Head<'_>) -> Option<Self> {
         let position = head.bounds.position();
         if position >= shape.key_bytes {
@@ -372,7 +451,7 @@ impl<'a> LeafMut<'a> {
         let mut leaf = Self { shape, image };
         leaf.set(GENERATION_AT, &fixed);
         if shape.kind == ValueKind::Word {
-            leaf.set(ABSENT_AT, &head.absent.to_le_bytes());
+            leaf.set(ABSENT_AT, &[head.absent]);
         }
         let (first, rest) = head.bounds.prefix().split_at(position.min(PREFIX_BYTES));
         leaf.set(PREFIX_AT, first);
@@ -397,6 +476,17 @@ impl<'a> LeafMut<'a> {
         }
     }
 
+    fn absent(&self) -> [u8; 8] {
+        absent_word(byte_at(self.image, ABSENT_AT)).to_le_bytes()
+    }
+
+    /// Says what owns the leaf's tile once it is retired. [`HEIRS_WRITE`] covers it.
+    pub fn set_heirs(&mut self, heirs: [Slot; 2]) {
+        for (at, heir) in HEIRS_AT.into_iter().zip(heirs) {
+            self.set(at, &heir.0.to_le_bytes());
+        }
+    }
+
     /// Binds key cell `cell` to `key`.
     pub fn bind(&mut self, cell: usize, key: &[u8]) {
         self.set(self.shape.key_at(cell), key);
@@ -411,7 +501,7 @@ impl<'a> LeafMut<'a> {
         }
         let at = self.shape.value_at(cell);
         match self.shape.kind {
-            ValueKind::Word if value == word_at(self.image, ABSENT_AT).to_le_bytes() => return false,
+            ValueKind::Word if value == self.absent() => return false,
             ValueKind::Word => self.set(at, value),
             ValueKind::Inline => {
                 self.set(at, &[PRESENT]);
@@ -437,23 +527,11 @@ impl<'a> LeafMut<'a> {
         let at = self.shape.value_at(cell);
         match self.shape.kind {
             ValueKind::Word => {
-                let absent = word_at(self.image, ABSENT_AT).to_le_bytes();
+                let absent = self.absent();
                 self.set(at, &absent);
             }
             ValueKind::Inline => self.set(at, &[0]),
             ValueKind::Block => self.set(at, &[0; 8]),
         }
-    }
-
-    /// What a WRITE of key cell `cell` covers.
-    pub const fn key_write(&self, cell: usize) -> Range<usize> {
-        let at = self.shape.key_at(cell);
-        at..at + self.shape.key_bytes
-    }
-
-    /// What a WRITE of value cell `cell` covers.
-    pub const fn value_write(&self, cell: usize) -> Range<usize> {
-        let at = self.shape.value_at(cell);
-        at..at + self.shape.cell_bytes()
     }
 }

@@ -1,7 +1,7 @@
 //! Where the cells of a leaf lie.
 //!
 //! A leaf has 1024 bytes whatever the sizes of keys and values: a head of one line, or of two if keys are longer than
-//! 41 bytes, and lines with cells. No line cuts a cell. First come the lines with key cells, as many to a line as fit.
+//! 32 bytes, and lines with cells. No line cuts a cell. First come the lines with key cells, as many to a line as fit.
 //! Value cells fill what these lines leave, and the lines behind.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! ```
 
 use crate::layout::LINE_BYTES;
+use core::ops::Range;
 
 /// Bytes of a leaf.
 pub const LEAF_BYTES: usize = 1024;
@@ -30,7 +31,7 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 pub const SPAN_MAX: usize = LeafShape::with_sizes(KEY_BYTES_MIN, VALUE_BYTES_MIN).span;
 
 /// Bytes of a prefix in the head's first line.
-pub const PREFIX_BYTES: usize = 40;
+pub const PREFIX_BYTES: usize = 31;
 
 /// How a leaf has its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,5 +155,33 @@ impl LeafShape {
         let beside = self.values_beside(in_line);
         let (line, cell) = (line + cell / beside, cell % beside);
         self.head_bytes + line * LINE_BYTES + self.values_begin(in_line) + cell * self.cell_bytes()
+    }
+
+    /// What a WRITE of key cell `cell` covers.
+    #[inline]
+    pub const fn key_write(&self, cell: usize) -> Range<usize> {
+        let at = self.key_at(cell);
+        at..at + self.key_bytes
+    }
+
+    /// What a WRITE of value cell `cell` covers.
+    #[inline]
+    pub const fn value_write(&self, cell: usize) -> Range<usize> {
+        let at = self.value_at(cell);
+        at..at + self.cell_bytes()
+    }
+
+    /// Where the bytes of the value in cell `cell` are, if the leaf has values itself.
+    #[inline]
+    pub const fn content_of(&self, cell: usize) -> Range<usize> {
+        let at = self.value_at(cell) + self.cell_bytes() - self.value_bytes_here();
+        at..at + self.value_bytes_here()
+    }
+
+    const fn value_bytes_here(&self) -> usize {
+        match self.kind {
+            ValueKind::Block => 8,
+            ValueKind::Word | ValueKind::Inline => self.value_bytes,
+        }
     }
 }

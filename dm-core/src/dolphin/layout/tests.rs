@@ -1,9 +1,9 @@
 use super::block::{self, BlockPointer};
-use super::leaf::{FIRST_WRITE, Head, Leaf, LeafMut, Value, absent_for};
+use super::leaf::{FIRST_WRITE, HEIRS_WRITE, Head, Judged, Leaf, LeafMut, Value, absent_for};
 use super::shape::{LEAF_BYTES, LeafShape, SPAN_MAX, ValueKind};
 use crate::dolphin::spear::{Seat, Spear};
 use crate::error::DecodeError;
-use crate::radix::slot::Place;
+use crate::radix::slot::{Place, Slot};
 use crate::radix::tile::{Bounds, Side, Tile};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -28,12 +28,19 @@ fn place(offset: u64) -> Place {
 }
 
 /// A leaf without records.
-fn start(shape: &LeafShape, bounds: Bounds<'_>, absent: u64) -> Vec<u8> {
+fn start(shape: &LeafShape, bounds: Bounds<'_>, absent: u8) -> Vec<u8> {
     let mut image = vec![0xee; LEAF_BYTES];
     image[..8].fill(0);
     let head = Head { address: ADDRESS, index: INDEX, bounds, owner: OWNER, absent };
     assert!(LeafMut::start(shape, &mut image, &head).is_some());
     image
+}
+
+fn live<'a>(shape: &'a LeafShape, image: &'a [u8], key: &[u8]) -> Leaf<'a> {
+    match Leaf::judge(shape, image, ADDRESS, INDEX, key) {
+        Ok(Judged::Live(leaf)) => leaf,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -62,19 +69,19 @@ fn no_line_cuts_a_cell_and_no_two_cells_overlap() {
 fn shapes_hold_what_they_should() {
     let span = |key, value| LeafShape::new(key, value).unwrap().span;
     assert_eq!((span(8, 8), SPAN_MAX), (60, 60));
-    assert_eq!([span(16, 8), span(24, 8), span(32, 8), span(40, 8), span(64, 8)], [40, 30, 24, 15, 12]);
+    assert_eq!([span(16, 8), span(24, 8), span(32, 8), span(33, 8), span(64, 8)], [40, 30, 24, 14, 12]);
     assert_eq!([span(8, 16), span(8, 63), span(8, 64), span(8, 1024), span(64, 63)], [33, 13, 60, 60, 7]);
     for sizes in [(7, 8), (65, 8), (8, 7), (8, 1025)] {
         assert_eq!(LeafShape::new(sizes.0, sizes.1), None);
     }
     let head = |key| LeafShape::new(key, 8).unwrap().head_bytes;
-    assert_eq!((head(41), head(42)), (64, 128));
+    assert_eq!((head(32), head(33)), (64, 128));
 }
 
 /// Fills a leaf of any shape, and reads it back.
 #[test]
 fn records_come_back_from_every_cell() {
-    for (key_bytes, value_bytes) in [(8, 8), (9, 12), (24, 63), (41, 8), (42, 64), (64, 8), (64, 1024), (32, 30)] {
+    for (key_bytes, value_bytes) in [(8, 8), (9, 12), (24, 63), (32, 8), (33, 64), (64, 8), (64, 1024), (32, 30)] {
         let shape = LeafShape::new(key_bytes, value_bytes).unwrap();
         let prefix = vec![7; key_bytes - 2];
         let bounds = Bounds::new(&prefix, tile(16, 31)).unwrap();
@@ -84,7 +91,7 @@ fn records_come_back_from_every_cell() {
             key
         };
         let value = |number: usize| vec![number as u8; value_bytes];
-        let mut image = start(&shape, bounds, 99);
+        let mut image = start(&shape, bounds, 5);
         let mut leaf = LeafMut::new(&shape, &mut image);
         for cell in 0..shape.span {
             leaf.bind(cell, &key(cell));
@@ -99,7 +106,7 @@ fn records_come_back_from_every_cell() {
             assert!(done);
         }
         leaf.remove(2);
-        let leaf = Leaf::judge(&shape, &image, ADDRESS, INDEX, &key(1)).unwrap();
+        let leaf = live(&shape, &image, &key(1));
         assert_eq!(
             (leaf.check(), leaf.records(), leaf.bound()),
             (Ok(shape.span as u64 - 1), shape.span - 1, shape.span)
@@ -136,17 +143,38 @@ fn a_leaf_answers_for_its_own_keys_only() {
     for outside in [[1, 2, 10, 0, 0, 0, 0, 0], [1, 1, 255, 0, 0, 0, 0, 0], [2, 2, 5, 0, 0, 0, 0, 0]] {
         assert_eq!(judge(&image, ADDRESS, INDEX, outside), Some(DecodeError::Stale), "{outside:?}");
     }
-    let mut retired = image.clone();
-    retired[..8].copy_from_slice(&Spear::RETIRED.to_le_bytes());
-    assert_eq!(judge(&retired, ADDRESS, INDEX, key), Some(DecodeError::Stale));
     let mut closed = image.clone();
     closed[..8].copy_from_slice(&Seat::new(9).unwrap().close().to_le_bytes());
-    assert_eq!(judge(&closed, ADDRESS, INDEX, key), None, "a closed leaf is the truth until it is retired");
+    assert!(!live(&shape, &closed, &key).spear().is_retired(), "a closed leaf is the truth until it is retired");
     assert!(judge(&image[..LEAF_BYTES - 1], ADDRESS, INDEX, key).is_some());
     assert_eq!(judge(&[0; LEAF_BYTES], ADDRESS, INDEX, key), Some(DecodeError::Stale), "memory never used");
     let mut everything = image;
-    everything[10..13].copy_from_slice(&[0, 0, 255]);
+    everything[26..29].copy_from_slice(&[0, 0, 255]);
     assert!(matches!(judge(&everything, ADDRESS, INDEX, key), Some(DecodeError::Corrupt(_))));
+}
+
+#[test]
+fn a_retired_leaf_names_its_heirs() {
+    let shape = LeafShape::new(8, 8).unwrap();
+    let mut image = start(&shape, Bounds::new(&[1, 2], tile(0, 9)).unwrap(), 0);
+    let key = [1, 2, 9, 0, 0, 0, 0, 0];
+    assert_eq!(live(&shape, &image, &key).heirs(), [Slot::EMPTY; 2]);
+    let heirs = [0, 5].map(|low| Slot::tile_leaf(low, ADDRESS.next_generation()).unwrap());
+    let before = image.clone();
+    LeafMut::new(&shape, &mut image).set_heirs(heirs);
+    assert!((0..LEAF_BYTES).all(|at| HEIRS_WRITE.contains(&at) || image[at] == before[at]), "one WRITE has them");
+    // Their writer may die now: the leaf is not retired.
+    assert_eq!(live(&shape, &image, &key).find(&key), None);
+    image[..8].copy_from_slice(&(Spear::RETIRED | Seat::new(3).unwrap().enter()).to_le_bytes());
+    match Leaf::judge(&shape, &image, ADDRESS, INDEX, &key) {
+        Ok(Judged::Retired(leaf)) => assert_eq!((leaf.heirs(), leaf.tile()), (heirs, tile(0, 9))),
+        other => panic!("{other:?}"),
+    }
+    // Neither another leaf's heirs nor those of other keys are this key's.
+    let next = ADDRESS.next_generation();
+    assert_eq!(Leaf::judge(&shape, &image, next, INDEX, &key).err(), Some(DecodeError::Stale));
+    let outside = [1, 2, 10, 0, 0, 0, 0, 0];
+    assert_eq!(Leaf::judge(&shape, &image, ADDRESS, INDEX, &outside).err(), Some(DecodeError::Stale));
 }
 
 #[test]
@@ -156,7 +184,7 @@ fn the_two_lines_of_a_long_head_belong_together() {
     let image = start(&shape, Bounds::new(&prefix, tile(5, 5)).unwrap(), 0);
     let mut key = prefix.clone();
     key.push(5);
-    assert!(Leaf::judge(&shape, &image, ADDRESS, INDEX, &key).is_ok());
+    live(&shape, &image, &key);
     // The second line is of the place's next leaf.
     let mut torn = image.clone();
     torn[64] = ADDRESS.next_generation().generation();
@@ -173,16 +201,21 @@ fn the_two_lines_of_a_long_head_belong_together() {
 #[test]
 fn the_word_for_absent_is_no_value() {
     let values = [u64::MAX, 5, u64::MAX - 1, u64::MAX - 3];
-    assert_eq!(absent_for(&values.into_iter()), u64::MAX - 2);
+    assert_eq!(absent_for(&values.into_iter()), 2);
     let most: Vec<u64> = (0..SPAN_MAX as u64).map(|number| u64::MAX - number).collect();
-    assert!(!most.contains(&absent_for(&most.iter().copied())));
+    assert_eq!(usize::from(absent_for(&most.iter().copied())), SPAN_MAX);
     let shape = LeafShape::new(8, 8).unwrap();
-    let mut image = start(&shape, Bounds::new(&[], tile(0, 127)).unwrap(), 77);
+    let bounds = Bounds::new(&[], tile(0, 127)).unwrap();
+    let last = start(&shape, bounds, SPAN_MAX as u8);
+    assert_eq!(live(&shape, &last, &[0; 8]).absent(), u64::MAX - SPAN_MAX as u64);
+    let beyond = start(&shape, bounds, SPAN_MAX as u8 + 1);
+    assert!(matches!(Leaf::new(&shape, &beyond, ADDRESS, INDEX), Err(DecodeError::Corrupt(_))));
+    let mut image = start(&shape, bounds, 7);
     let mut leaf = LeafMut::new(&shape, &mut image);
     leaf.bind(0, &[0; 8]);
     assert!(leaf.put(0, &5_u64.to_le_bytes()));
-    assert!(!leaf.put(0, &77_u64.to_le_bytes()), "the leaf has to be rebuilt with another word");
-    let leaf = Leaf::judge(&shape, &image, ADDRESS, INDEX, &[0; 8]).unwrap();
+    assert!(!leaf.put(0, &(u64::MAX - 7).to_le_bytes()), "the leaf has to be rebuilt with another word");
+    let leaf = live(&shape, &image, &[0; 8]);
     assert_eq!(leaf.value(0), Ok(Value::Here(&5_u64.to_le_bytes())), "the key of zeros is a key like others");
     assert_eq!((leaf.records(), leaf.check()), (1, Ok(1)));
 }
@@ -245,7 +278,7 @@ proptest! {
         byte in any::<u8>(),
     ) {
         let shape = LeafShape::new(sizes.0, sizes.1).unwrap();
-        if let (Some((position, low, last)), Some(place)) = (head, image.get_mut(8..13)) {
+        if let (Some((position, low, last)), Some(place)) = (head, image.get_mut(24..29)) {
             place.copy_from_slice(&[ADDRESS.generation(), INDEX, position, low, last]);
         }
         let key = vec![byte; sizes.0];
@@ -253,7 +286,7 @@ proptest! {
             let mut room = [0; 64];
             let bounds = leaf.bounds(&mut room);
             prop_assert!(bounds.position() < sizes.0);
-            let _ = (leaf.check(), leaf.records(), leaf.find(&key), leaf.owner(), leaf.absent(), leaf.tile());
+            let _ = (leaf.check(), leaf.records(), leaf.find(&key), leaf.owner(), leaf.absent(), leaf.tile(), leaf.heirs());
             prop_assert_eq!(leaf.side(&key), bounds.side(&key));
             let mut cells = [0; SPAN_MAX];
             if let Ok(count) = leaf.sorted(&key, None, &mut cells) {

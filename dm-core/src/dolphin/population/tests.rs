@@ -3,13 +3,17 @@
 use super::*;
 use crate::dolphin::layout::shape::{LEAF_BYTES, LeafShape};
 use crate::radix::chain::{PathNode, path};
-use crate::radix::slot::{BYTES_MAX, NodeType};
+use crate::radix::floor::replaced;
+use crate::radix::slot::{self, BYTES_MAX, Header, build};
 use crate::radix::tile::{Bounds, Side};
+use crate::verbs::NodeId;
 use proptest::prelude::*;
 extern crate std;
 use std::collections::BTreeSet;
 use std::println;
 use std::vec;
+
+mod steps;
 
 type List<T> = std::vec::Vec<T>;
 type Key = List<u8>;
@@ -35,6 +39,8 @@ struct Leaf {
     prefix: Key,
     tile: Tile,
     keys: List<Key>,
+    /// Cells that are used up, by keys that are there and by deleted ones.
+    bound: usize,
 }
 
 /// A tree. Nodes and leaves that were replaced stay in the lists, and are not reachable.
@@ -44,8 +50,37 @@ struct Tree {
     nodes: List<Node>,
     leaves: List<Leaf>,
     cuts: usize,
-    merges: usize,
+    compactions: usize,
+    voids: usize,
     above: usize,
+}
+
+const INDEX: u8 = 3;
+
+/// The address of leaf `number` of the tree, and back.
+const fn address(number: usize) -> Address {
+    Address::new(NodeId(0), 64 * (1 + number as u64), (number % 64) as u8)
+}
+
+fn number(leaf: Address) -> usize {
+    let number = leaf.offset() as usize / 64 - 1;
+    assert_eq!(address(number), leaf);
+    number
+}
+
+/// The place of node `number` of the tree.
+const fn place(number: usize) -> Place {
+    Place::new(NodeId(1), 16 * (1 + number as u64))
+}
+
+/// What a word leads to.
+fn child(word: Slot) -> Child {
+    match word.tile_child() {
+        Ok(slot::Child::Leaf(leaf)) => Child::Leaf(number(leaf)),
+        Ok(slot::Child::Node(_, place)) => Child::Node(place.offset() as usize / 16 - 1),
+        Ok(slot::Child::Void(tile)) => Child::Void(tile),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Where a descent ends.
@@ -73,14 +108,15 @@ fn type_for(count: usize) -> NodeType {
 impl Tree {
     fn new(key_bytes: usize) -> Self {
         let span = LeafShape::new(key_bytes, 8).unwrap().span;
-        Self { span, root: None, nodes: vec![], leaves: vec![], cuts: 0, merges: 0, above: 0 }
+        Self { span, root: None, nodes: vec![], leaves: vec![], cuts: 0, compactions: 0, voids: 0, above: 0 }
     }
 
     fn leaf(&mut self, prefix: &[u8], tile: Tile, keys: List<Key>) -> Child {
         assert!(keys.len() <= self.span, "{} records in one leaf", keys.len());
         let bounds = Bounds::new(prefix, tile).expect("bounds that do not cover everything");
         assert!(keys.iter().all(|key| bounds.side(key) == Side::Here), "keys go to leaves that own them");
-        self.leaves.push(Leaf { prefix: prefix.to_vec(), tile, keys });
+        let bound = keys.len();
+        self.leaves.push(Leaf { prefix: prefix.to_vec(), tile, keys, bound });
         Child::Leaf(self.leaves.len() - 1)
     }
 
@@ -150,11 +186,12 @@ impl Tree {
             }
             Some(End::Header(below, at, from, begin)) => self.put_above(key, below, at, from, begin),
             Some(End::Leaf(leaf, node)) => {
-                let keys = &mut self.leaves[leaf].keys;
+                let Leaf { keys, bound, .. } = &mut self.leaves[leaf];
                 if let Err(at) = keys.binary_search(key) {
                     keys.insert(at, key.clone());
-                    if keys.len() > self.span {
-                        self.cut(leaf, node, at);
+                    *bound += 1;
+                    if *bound > self.span {
+                        self.replace_leaf(leaf, node, Some(at));
                     }
                 }
             }
@@ -182,92 +219,115 @@ impl Tree {
         }
     }
 
-    fn slots_of(&self, node: usize, children: &[Child]) -> List<u8> {
-        let slots = self.nodes[node].slots.iter().filter(|slot| children.contains(&slot.1));
-        let mut slots: List<u8> = slots.map(|slot| slot.0).collect();
-        slots.sort_unstable();
-        slots
+    /// The slot word of a child, under its first byte.
+    fn word(&self, low: u8, child: Child) -> Slot {
+        match child {
+            Child::Void(tile) => Slot::void(tile),
+            Child::Leaf(leaf) => Slot::tile_leaf(low, address(leaf)).unwrap(),
+            Child::Node(node) => Slot::tile_node(low, self.nodes[node].kind, place(node)),
+        }
     }
 
-    fn cut(&mut self, leaf: usize, node: usize, newest: usize) {
-        self.cuts += 1;
+    /// The image of a node.
+    fn image(&self, node: usize) -> List<u8> {
+        let Node { begin, prefix, kind, slots } = &self.nodes[node];
+        let mut image = vec![0; kind.bytes()];
+        let header = Header::new(*kind, *begin, prefix.len(), prefix);
+        build(&mut image, &header, INDEX, slots.iter().map(|(low, child)| self.word(*low, *child)));
+        image
+    }
+
+    fn view<'i>(&self, node: usize, image: &'i [u8]) -> slot::Node<'i> {
+        slot::Node::new(image, self.nodes[node].kind, INDEX).unwrap()
+    }
+
+    /// Replaces a leaf in `node` by what it becomes.
+    fn replace_leaf(&mut self, leaf: usize, node: usize, newest: Option<usize>) {
         let keys = std::mem::take(&mut self.leaves[leaf].keys);
         let position = self.nodes[node].prefix.len();
         let full = Full { position, tile: self.leaves[leaf].tile, span: self.span, count: keys.len(), newest };
-        let cut = cut(&full, |i| keys[i].as_slice()).expect("keys that differ");
-        assert!(cut.left > 0 && cut.left < keys.len() && cut.position >= position);
-        assert!(keys.iter().enumerate().all(|(i, key)| (key[cut.position] < cut.boundary) == (i < cut.left)));
-        let byte = keys[0][position];
-        let shares = heirs(&full, &cut, byte).expect("a cut of this leaf");
-        let plan = |tree: &Self| steps(&tree.slots_of(node, &[Child::Leaf(leaf)]), &shares).expect("steps");
-        let mut steps = plan(self);
-        let appended = steps.iter().filter(|step| step.appends).count();
-        if self.nodes[node].slots.len() + appended > self.nodes[node].kind.slots() {
-            self.replace(node, appended);
-            // Slots of the leaf may have been joined.
-            steps = plan(self);
-        }
-        let prefix = keys[0][..cut.position].to_vec();
-        let around_cut = if cut.position == position { full.tile } else { Tile::ALL };
-        let (left, right) = (around_cut.below(cut.boundary).unwrap(), around_cut.from(cut.boundary).unwrap());
-        let (mut keys, key) = (keys.clone(), keys[0].clone());
-        let high = keys.split_off(cut.left);
-        let left_leaf = self.leaf(&prefix, left, keys);
-        let right_leaf = self.leaf(&prefix, right, high);
-        let mut nodes = None;
-        if cut.position > position {
-            // From the last one up.
-            let path: List<PathNode> = path(position + 1, cut.position).collect();
-            for here in path.iter().rev() {
-                let slots = match nodes {
-                    None => vec![(left.low(), left_leaf), (right.low(), right_leaf)],
-                    Some(below) => {
-                        let (low, one, high) = around(key[here.position]);
-                        let mut slots: List<(u8, Child)> =
-                            [low, high].into_iter().flatten().map(|tile| (tile.low(), Child::Void(tile))).collect();
-                        slots.push((one.low(), Child::Node(below)));
-                        slots.sort_by_key(|slot| slot.0);
-                        slots
-                    }
-                };
-                nodes = Some(self.node(here.begin, &key[..here.position], slots));
+        let becomes = becomes(&full, |i| keys[i].as_slice()).expect("keys that differ");
+        let byte = keys.first().map_or(0, |key| key[position]);
+        let heirs = match becomes {
+            Becomes::Void => {
+                self.voids += 1;
+                Heirs::Void
             }
-        }
-        let to = |tile: Tile, heir: Heir| match heir {
-            Heir::Void => Child::Void(tile),
-            Heir::Left => left_leaf,
-            Heir::Right => right_leaf,
-            Heir::Nodes => Child::Node(nodes.expect("a node at a later position")),
+            Becomes::Same => {
+                self.compactions += 1;
+                let prefix = self.leaves[leaf].prefix.clone();
+                self.leaf(&prefix, full.tile, keys);
+                Heirs::Leaf(address(self.leaves.len() - 1))
+            }
+            Becomes::Cut(cut) => self.cut(&full, &cut, keys),
         };
-        self.change(node, &steps, to);
+        let words = heirs.words(full.tile).expect("heirs of this tile");
+        let shares = shares(full.tile, words).expect("what was given");
+        assert_eq!(shares.len(), 1 + becomes.appends(&full, byte));
+        self.finish(node, self.word(full.tile.low(), Child::Leaf(leaf)), &shares);
+    }
+
+    /// Makes what a leaf that is cut leads to.
+    fn cut(&mut self, full: &Full, cut: &Cut, mut keys: List<Key>) -> Heirs {
+        self.cuts += 1;
+        assert!(cut.left > 0 && cut.left < keys.len() && cut.position >= full.position);
+        assert!(keys.iter().enumerate().all(|(i, key)| (key[cut.position] < cut.boundary) == (i < cut.left)));
+        let key = keys[0].clone();
+        let prefix = &key[..cut.position];
+        let (left, right) = cut.tiles(full).expect("a cut of this leaf");
+        let high = keys.split_off(cut.left);
+        let left_leaf = self.leaf(prefix, left, keys);
+        let right_leaf = self.leaf(prefix, right, high);
+        let (Child::Leaf(first), Child::Leaf(second)) = (left_leaf, right_leaf) else { panic!() };
+        if cut.position == full.position {
+            return Heirs::Leaves(address(first), cut.boundary, address(second));
+        }
+        // From the last one up.
+        let path: List<PathNode> = path(full.position + 1, cut.position).collect();
+        let mut nodes = None;
+        for here in path.iter().rev() {
+            let slots = match nodes {
+                None => vec![(left.low(), left_leaf), (right.low(), right_leaf)],
+                Some(below) => {
+                    let (low, one, high) = around(key[here.position]);
+                    let mut slots: List<(u8, Child)> =
+                        [low, high].into_iter().flatten().map(|tile| (tile.low(), Child::Void(tile))).collect();
+                    slots.push((one.low(), Child::Node(below)));
+                    slots.sort_by_key(|slot| slot.0);
+                    slots
+                }
+            };
+            nodes = Some(self.node(here.begin, &key[..here.position], slots));
+        }
+        let node = nodes.expect("a node at a later position");
+        Heirs::Node(key[full.position], self.nodes[node].kind, place(node))
     }
 
     /// Makes the changes one by one, and checks after each that every byte leads where it may lead.
-    fn change(&mut self, node: usize, steps: &[Step], to: impl Fn(Tile, Heir) -> Child) {
-        for step in steps {
-            let child = to(step.tile, step.heir);
-            if step.appends {
-                self.nodes[node].slots.push((step.tile.low(), child));
-            } else {
-                self.set(node, step.tile.low(), child);
+    fn finish(&mut self, node: usize, leaf: Slot, shares: &[Share]) {
+        for _ in 0..STEPS_MAX + 2 {
+            let image = self.image(node);
+            match next_step(&self.view(node, &image), leaf, shares).expect("shares of this leaf") {
+                Step::Append { index, word } => {
+                    assert_eq!(index, self.nodes[node].slots.len());
+                    self.nodes[node].slots.push((word.partial(), child(word)));
+                }
+                Step::Swing { index, word } => self.nodes[node].slots[index].1 = child(word),
+                Step::Replace { room } => self.replace(node, room),
+                Step::Done => return,
             }
             self.check_tiles(node);
         }
+        panic!("{shares:?} take too many steps");
     }
 
-    /// Freezes and replaces a full node: neighbours that need one slot have one.
-    fn replace(&mut self, node: usize, appended: usize) {
+    /// Freezes and replaces a full node: neighbouring voids have one slot.
+    fn replace(&mut self, node: usize, room: usize) {
+        let (image, mut words) = (self.image(node), [Slot::EMPTY; 256]);
+        let count = replaced(&self.view(node, &image), &mut words);
         let here = &mut self.nodes[node];
-        here.slots.sort_by_key(|slot| slot.0);
-        here.slots.dedup_by(|right, left| match (left.1, right.1) {
-            (Child::Leaf(a), Child::Leaf(b)) => a == b,
-            (Child::Void(a), Child::Void(b)) => {
-                left.1 = Child::Void(a.joined(b).expect("neighbours"));
-                true
-            }
-            _ => false,
-        });
-        here.kind = type_for(here.slots.len() + appended);
+        here.slots = words[..count].iter().map(|word| (word.partial(), child(*word))).collect();
+        here.kind = type_for(count + room);
         self.check_tiles(node);
     }
 
@@ -285,8 +345,7 @@ impl Tree {
                 Child::Node(_) => assert_eq!(low, last, "a node under more than one byte"),
                 Child::Leaf(leaf) => {
                     let tile = self.leaves[leaf].tile;
-                    // While a change is under way, a slot may reach beyond a new leaf to the next slot's byte: never.
-                    assert!(tile.has(low), "a slot outside its leaf");
+                    assert!(tile.low() == low && last <= tile.last(), "a leaf has the slot of its first byte");
                 }
             }
         }
@@ -295,35 +354,9 @@ impl Tree {
     fn delete(&mut self, key: &Key) {
         let Some(End::Leaf(leaf, node)) = self.find(key) else { return };
         self.leaves[leaf].keys.retain(|other| other != key);
-        let own = self.leaves[leaf].tile;
-        let records = self.leaves[leaf].keys.len();
-        if records == 0 {
-            let slots = self.slots_of(node, &[Child::Leaf(leaf)]);
-            let steps = steps(&slots, &[(own, Heir::Void)]).expect("steps");
-            assert!(steps.iter().all(|step| step.closes && !step.appends));
-            self.change(node, &steps, |tile, _| Child::Void(tile));
-            self.merges += 1;
-            return;
+        if self.leaves[leaf].keys.is_empty() {
+            self.replace_leaf(leaf, node, None);
         }
-        let beside = self.nodes[node].slots.iter().find_map(|slot| match slot.1 {
-            Child::Leaf(other) => Some((other, own.joined(self.leaves[other].tile)?)),
-            _ => None,
-        });
-        let Some((other, tile)) = beside else { return };
-        let slots = self.slots_of(node, &[Child::Leaf(leaf), Child::Leaf(other)]);
-        // No leaf covers everything.
-        let prefix = self.leaves[leaf].prefix.clone();
-        let fits = may_merge(records + self.leaves[other].keys.len(), slots.len(), self.span);
-        if !fits || Bounds::new(&prefix, tile).is_none() {
-            return;
-        }
-        self.merges += 1;
-        let mut keys = std::mem::take(&mut self.leaves[leaf].keys);
-        keys.append(&mut std::mem::take(&mut self.leaves[other].keys));
-        let merged = self.leaf(&prefix, tile, keys);
-        let steps = steps(&slots, &[(tile, Heir::Left)]).expect("steps");
-        assert!(steps.iter().all(|step| !step.closes && !step.appends), "a merge only swings");
-        self.change(node, &steps, |_, _| merged);
     }
 
     /// Checks everything that can be reached; returns records, bytes, leaves, nodes and the depth of nodes.
@@ -339,7 +372,6 @@ impl Tree {
             census.nodes += 1;
             census.depth = census.depth.max(depth);
             census.bytes += here.kind.bytes();
-            let mut leaves = BTreeSet::new();
             let mut slots = here.slots.clone();
             slots.sort_by_key(|slot| slot.0);
             for (i, &(low, child)) in slots.iter().enumerate() {
@@ -353,19 +385,16 @@ impl Tree {
                     }
                     Child::Leaf(leaf) => {
                         let owner = &self.leaves[leaf];
-                        assert!(owner.tile.has(low) && owner.tile.has(last), "a slot beyond its leaf");
-                        if leaves.insert(leaf) {
-                            assert_eq!(low, owner.tile.low(), "a leaf begins at a slot");
-                            assert_eq!(owner.prefix, here.prefix);
-                            census.leaves += 1;
-                            census.bytes += LEAF_BYTES;
-                            census.records += owner.keys.len();
-                            let bounds = Bounds::new(&owner.prefix, owner.tile).unwrap();
-                            let (mut low, mut high) = (vec![0; 64], vec![0; 64]);
-                            bounds.write_low(&mut low);
-                            let bounded = bounds.write_high(&mut high);
-                            intervals.push((low, bounded.then_some(high)));
-                        }
+                        assert_eq!((low, last), (owner.tile.low(), owner.tile.last()), "one slot leads to a leaf");
+                        assert_eq!(owner.prefix, here.prefix);
+                        census.leaves += 1;
+                        census.bytes += LEAF_BYTES;
+                        census.records += owner.keys.len();
+                        let bounds = Bounds::new(&owner.prefix, owner.tile).unwrap();
+                        let (mut low, mut high) = (vec![0; 64], vec![0; 64]);
+                        bounds.write_low(&mut low);
+                        let bounded = bounds.write_high(&mut high);
+                        intervals.push((low, bounded.then_some(high)));
                     }
                 }
             }
@@ -583,29 +612,54 @@ proptest! {
         prop_assert_eq!(next, position + 1);
     }
 
-    /// Any shares and slots: steps only if they fit, and then each byte has its heir.
+    /// Any two words are decoded, and what is accepted is what [`Heirs::words`] writes.
     #[test]
-    fn steps_give_every_byte_to_its_heir(
-        slots in proptest::collection::btree_set(any::<u8>(), 1..6),
-        (low, middle, last) in (any::<u8>(), any::<u8>(), any::<u8>()),
+    fn any_heirs_are_decoded(
+        ends in (any::<u8>(), any::<u8>()),
+        words in (any::<u64>(), any::<u64>()),
+        masks in (any_mask(), any_mask()),
     ) {
-        let slots: List<u8> = slots.into_iter().collect();
-        let Some(tile) = Tile::new(low.min(slots[0]), last.max(slots[slots.len() - 1])) else { return Ok(()) };
-        let shares: List<Share> = match (tile.below(middle), tile.from(middle)) {
-            (Some(left), Some(right)) => vec![(left, Heir::Left), (right, Heir::Right)],
-            _ => vec![(tile, Heir::Left)],
-        };
-        let steps = steps(&slots, &shares);
-        prop_assert_eq!(steps.is_some(), slots[0] == tile.low() && slots.len() <= SLOTS_PER_LEAF_MAX);
-        for byte in tile.low()..=tile.last() {
-            let Some(steps) = &steps else { break };
-            let owner = steps.iter().filter(|step| step.tile.has(byte)).collect::<List<_>>();
-            prop_assert_eq!(owner.len(), 1);
-            let share = shares.iter().find(|share| share.0.has(byte)).unwrap();
-            prop_assert_eq!(owner[0].heir, share.1);
-            prop_assert_eq!(owner[0].appends, !slots.contains(&owner[0].tile.low()));
+        let tile = Tile::new(ends.0.min(ends.1), ends.0.max(ends.1)).unwrap();
+        let words = [Slot(words.0 & masks.0), Slot(words.1 & masks.1)];
+        let begins = words.map(|word| Slot(word.0 & !0xff | u64::from(tile.low())));
+        for words in [words, [begins[0], words[1]], [words[0], Slot::EMPTY], [begins[0], Slot::EMPTY]] {
+            let Ok(found) = shares(tile, words) else { continue };
+            let whole = found.iter().skip(1).try_fold(found[0].0, |front, (tile, _)| front.joined(*tile));
+            prop_assert_eq!(whole, Some(tile));
+            let heirs = match (words[0].tile_child().unwrap(), words[1].tile_child().unwrap()) {
+                (slot::Child::Leaf(left), slot::Child::Leaf(right)) => Heirs::Leaves(left, words[1].partial(), right),
+                (slot::Child::Leaf(leaf), _) => Heirs::Leaf(leaf),
+                (slot::Child::Node(kind, place), _) => Heirs::Node(words[0].partial(), kind, place),
+                _ => Heirs::Void,
+            };
+            prop_assert_eq!(heirs.words(tile), Some(words));
         }
     }
+
+    /// Any image of a node and any shares are taken without a panic.
+    #[test]
+    fn any_step_is_computed(
+        mut image in proptest::collection::vec(any::<u8>(), NodeType::SMALLEST.bytes()),
+        leaf in any::<u64>(),
+        given in proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u64>()), 0..5),
+    ) {
+        let header = Header::new(NodeType::SMALLEST, 0, 1, b"k");
+        slot::set_word(&mut image, 0, header.word());
+        slot::set_word(&mut image, 8, u64::from(INDEX));
+        let node = slot::Node::new(&image, NodeType::SMALLEST, INDEX).unwrap();
+        let given: List<Share> =
+            given.iter().map(|(a, b, word)| (Tile::new(*a.min(b), *a.max(b)).unwrap(), Slot(*word))).collect();
+        let _ = next_step(&node, Slot(leaf), &given);
+        for word in node.slots() {
+            let _ = next_step(&node, word, &given);
+        }
+    }
+}
+
+/// Masks of the bits of a word, so that random words are often those of some kind of child.
+fn any_mask() -> impl Strategy<Value = u64> {
+    let (leaf, node, void) = (!0x7000_u64, !0xf000 | 0x0800, 0xff00_10ff);
+    prop_oneof![Just(leaf), Just(node), Just(void), Just(0), any::<u64>()]
 }
 
 #[test]
@@ -622,17 +676,25 @@ fn all_paths_are_taken() {
         tree.insert(&key);
         keys.push(key);
     }
-    let cuts = tree.cuts;
+    let (cuts, above) = (tree.cuts, tree.above);
     for key in &keys[..4900] {
         tree.delete(key);
     }
-    let merges = tree.merges;
     for key in &keys {
         tree.insert(key);
+        // Another key uses up a cell.
+        let mut other = key.clone();
+        other[15] ^= 1;
+        if !tree.contains(&other) {
+            tree.insert(&other);
+            tree.delete(&other);
+        }
     }
     tree.check();
     assert!(keys.iter().all(|key| tree.contains(key)));
-    assert!(cuts > 100 && merges > 100 && tree.above > 3, "{cuts} cuts, {merges} merges, {} above", tree.above);
+    let (voids, compactions) = (tree.voids, tree.compactions);
+    assert!(cuts > 100 && above > 3, "{cuts} cuts, {above} nodes put above others");
+    assert!(voids > 100 && compactions > 100, "{voids} voids, {compactions} compactions");
 }
 
 /// Keys that agree beyond the position of their node, in a wide tile.
@@ -640,21 +702,100 @@ fn all_paths_are_taken() {
 fn a_wide_tile_is_narrowed_in_its_own_node() {
     let tile = Tile::new(0, 127).unwrap();
     let keys: List<Key> = (0..61).map(word).collect();
-    let full = Full { position: 0, tile, span: 60, count: 61, newest: 60 };
+    let full = Full { position: 0, tile, span: 60, count: 61, newest: Some(60) };
     let found = cut(&full, |i| &keys[i]).unwrap();
     assert_eq!(found, Cut { position: 7, boundary: 60, left: 60 }, "ascending: the left leaf stays full");
-    let shares = heirs(&full, &found, 0).unwrap();
-    let steps = steps(&[0], &shares).unwrap();
-    assert_eq!(
-        steps.as_slice(),
-        [
-            Step { tile: Tile::new(1, 127).unwrap(), heir: Heir::Void, appends: true, closes: true },
-            Step { tile: Tile::one(0), heir: Heir::Nodes, appends: false, closes: true },
-        ]
-    );
+    assert_eq!(found.tiles(&full), Some((Tile::ALL.below(60).unwrap(), Tile::ALL.from(60).unwrap())));
+    assert_eq!(Becomes::Cut(found).appends(&full, 0), 1);
+    let heirs = Heirs::Node(0, NodeType::SMALLEST, place(7));
+    let words = heirs.words(tile).unwrap();
+    let (node, void) = (Slot::tile_node(0, NodeType::SMALLEST, place(7)), tile.behind(0).unwrap());
+    assert_eq!(words, [node, Slot::EMPTY]);
+    assert_eq!(shares(tile, words).unwrap().as_slice(), [(Tile::one(0), node), (void, Slot::void(void))]);
     assert_eq!(path(1, 7).collect::<List<_>>(), [PathNode { begin: 1, position: 7 }]);
     assert_eq!(path(1, 8).count(), 2, "a header has six bytes");
-    assert_eq!(heirs(&Full { tile: Tile::one(4), ..full }, &found, 0), None, "keys of another tile");
+    assert_eq!(heirs.words(Tile::one(4)), None, "a byte of another tile");
     let same = [word(5), word(5)];
-    assert_eq!(cut(&Full { count: 2, newest: 0, ..full }, |i| &same[i]), None, "keys that do not differ");
+    assert_eq!(cut(&Full { count: 2, newest: Some(0), ..full }, |i| &same[i]), None, "keys that do not differ");
+}
+
+/// Cells that deleted keys have used up are no reason for a cut.
+#[test]
+fn a_leaf_is_cut_if_its_keys_need_it() {
+    let keys: List<Key> = (0..61).map(word).collect();
+    let tile = Tile::new(0, 127).unwrap();
+    let becomes = |count, span| {
+        let full = Full { position: 7, tile, span, count, newest: None };
+        super::becomes(&full, |i| &keys[i]).unwrap()
+    };
+    assert_eq!([becomes(0, 60), becomes(1, 60), becomes(45, 60)], [Becomes::Void, Becomes::Same, Becomes::Same]);
+    assert!(matches!(becomes(46, 60), Becomes::Cut(_)));
+    assert_eq!(becomes(1, 1), Becomes::Same, "a single key cannot be cut");
+    assert!(matches!(becomes(2, 2), Becomes::Cut(_)));
+}
+
+/// A node at position 1 with these slots, of the smallest type.
+fn small_node(slots: &[Slot]) -> List<u8> {
+    let mut image = vec![0; NodeType::SMALLEST.bytes()];
+    build(&mut image, &Header::new(NodeType::SMALLEST, 0, 1, b"k"), INDEX, slots.iter().copied());
+    image
+}
+
+#[test]
+fn steps_go_from_the_last_byte_to_the_first() {
+    let step = |slots: &[Slot], shares: &[Share]| {
+        let image = small_node(slots);
+        let node = slot::Node::new(&image, NodeType::SMALLEST, INDEX).unwrap();
+        next_step(&node, Slot::tile_leaf(20, address(1)).unwrap(), shares)
+    };
+    let leaf = |low, number| Slot::tile_leaf(low, address(number)).unwrap();
+    let (tile, old) = (Tile::new(20, 90).unwrap(), leaf(20, 1));
+    let other = leaf(0, 9);
+    let words = Heirs::Node(50, NodeType::SMALLEST, place(7)).words(tile).unwrap();
+    let given = shares(tile, words).unwrap();
+    let (node, low, high) = (words[0], Slot::void(tile.below(50).unwrap()), Slot::void(tile.behind(50).unwrap()));
+    let mut slots = vec![other, old];
+    assert_eq!(step(&slots, &given), Ok(Step::Append { index: 2, word: high }));
+    slots.push(high);
+    assert_eq!(step(&slots, &given), Ok(Step::Append { index: 3, word: node }));
+    let full = [other, old, high, leaf(91, 8)];
+    assert_eq!(step(&full, &given), Ok(Step::Replace { room: 1 }));
+    assert_eq!(step(&[other, old, leaf(91, 8), leaf(93, 8)], &given), Ok(Step::Replace { room: 2 }));
+    assert_eq!(step(&[other, old, high, Slot::EMPTY.frozen()], &given), Ok(Step::Replace { room: 1 }));
+    slots.push(node);
+    assert_eq!(step(&slots, &given), Ok(Step::Swing { index: 1, word: low }));
+    assert_eq!(step(&[other, old.frozen(), high, node], &given), Ok(Step::Replace { room: 0 }));
+    // The void was filled, and the node has another one above it: their bytes have slots.
+    assert_eq!(step(&[other, old, leaf(51, 5), leaf(50, 6)], &given), Ok(Step::Swing { index: 1, word: low }));
+    assert_eq!(step(&[other, low, high, node], &given), Ok(Step::Done));
+    let reborn = Slot::tile_leaf(20, Address::new(NodeId(0), 128, 2)).unwrap();
+    assert_eq!(step(&[other, reborn], &given), Ok(Step::Done), "another generation");
+    assert!(matches!(step(&slots, &[]), Err(DecodeError::Corrupt(_))));
+    assert!(matches!(step(&slots, &given[1..]), Err(DecodeError::Corrupt(_))));
+    assert!(matches!(step(&slots, &[(tile, old)]), Err(DecodeError::Corrupt(_))), "its own heir");
+}
+
+#[test]
+fn heirs_that_no_lane_writes_are_refused() {
+    let (tile, leaf) = (Tile::new(20, 90).unwrap(), |low, number| Slot::tile_leaf(low, address(number)).unwrap());
+    let plain = Slot::node(50, NodeType::SMALLEST, place(1));
+    for words in [
+        [Slot::EMPTY, Slot::EMPTY],
+        [Slot::EMPTY, leaf(20, 1)],
+        [leaf(21, 1), Slot::EMPTY],
+        [leaf(20, 1).frozen(), Slot::EMPTY],
+        [leaf(20, 1), Slot::EMPTY.frozen()],
+        [leaf(20, 1), leaf(20, 2)],
+        [leaf(20, 1), leaf(91, 2)],
+        [leaf(20, 1), leaf(50, 1)],
+        [leaf(20, 1), Slot::void(Tile::new(50, 90).unwrap())],
+        [Slot::void(Tile::new(20, 89).unwrap()), Slot::EMPTY],
+        [Slot::void(tile), leaf(50, 1)],
+        [plain, Slot::EMPTY],
+        [Slot::tile_node(91, NodeType::SMALLEST, place(1)), Slot::EMPTY],
+        [Slot::tile_node(50, NodeType::SMALLEST, place(1)), leaf(51, 1)],
+    ] {
+        assert!(matches!(shares(tile, words), Err(DecodeError::Corrupt(_))), "{words:?}");
+    }
+    assert_eq!(Heirs::Leaf(Address::new(NodeId(256), 64, 0)).words(tile), None, "a slot has no room for the node");
 }

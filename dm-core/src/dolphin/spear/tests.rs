@@ -1,5 +1,9 @@
 //! Every interleaving of three compute nodes with a few operations on one leaf, deaths, lost completions and repairs.
 //!
+//! A structure change has taken effect with the FAA that retires the leaf. Its slots are swung afterwards, by any compute
+//! node that comes to the retired leaf: here two changes, which `population` computes from a node's
+//! image.
+//!
 //! The model takes its decisions from the functions of this room, by way of [`Rules`]; the tests at the end alter one
 //! decision each, and the model has to find a violation.
 
@@ -11,6 +15,9 @@ use std::vec::Vec;
 use std::{format, println};
 
 const NODES: usize = 3;
+
+/// Slots that the structure change swings.
+const SLOTS: u8 = 2;
 
 fn seat(node: usize) -> Seat {
     // Neighbours, and the last seats, below the bits that have to stay 0.
@@ -50,16 +57,18 @@ enum At {
     Exclusive(u8),
     /// It changed the leaf; it opens next.
     Changed,
-    /// Its plan is written; no slot has changed.
-    Planned,
-    /// Slots have changed; it retires the leaf next.
-    Swung,
+    /// New leaves are WRITTEN; the WRITE of the heirs lands next.
+    Ready,
+    /// The heirs are WRITTEN; it retires the leaf next.
+    Named,
+    /// The leaf is retired; it READs the slots next.
+    Finishing,
+    /// It has READ this many slots as swung; its CAS of the next one comes next.
+    Swinging(u8),
     /// Closed in vain; it opens next.
     ClosedInVain,
-    /// Its queue pair failed with one request in flight. `swung`: its plan has begun. `ends`: the operation is over
-    /// once this is settled.
+    /// Its queue pair failed with one request in flight. `ends`: the operation is over once this is settled.
     Doubt {
-        swung: bool,
         ends: bool,
     },
     /// It READ its field and adds this next.
@@ -73,6 +82,13 @@ enum At {
         seen: Spear,
         drains: Option<u8>,
     },
+}
+
+impl At {
+    /// Whether it waits for those inside.
+    fn drains(self) -> bool {
+        matches!(self, Self::Draining(_) | Self::Repairing { drains: Some(_), .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,8 +107,14 @@ struct State {
     word: Spear,
     /// Counts WRITEs to the leaf.
     body: u8,
-    /// The leaf's slots lead elsewhere, as the world sees it.
+    /// Whose heirs the leaf names.
+    heirs: Option<u8>,
+    /// The heirs own the tile.
     replaced: bool,
+    /// Slots that lead to the heirs.
+    swung: u8,
+    /// Additions of each compute node since the closer came that waits for those inside.
+    met: [u8; NODES],
     nodes: [Node; NODES],
     deaths: u8,
     doubts: u8,
@@ -105,7 +127,7 @@ struct Rules {
     close: fn(Spear, Seat) -> Closed,
     wait: fn(Spear, Seat) -> Waited,
     settle: fn(Spear, Seat) -> Settled,
-    repair: fn(Spear, Seat, Seat) -> Repair,
+    repair: fn(Spear, Seat) -> Repair,
     leave: fn(Seat) -> u64,
     retire: fn(Seat) -> u64,
     /// A closer that had to wait READs the leaf anew.
@@ -114,8 +136,12 @@ struct Rules {
     subtracts: bool,
     /// A repair comes after a fence.
     fences: bool,
-    /// A dead closer whose plan has begun is rolled forward.
-    rolls_forward: bool,
+    /// Who backed off READs the word before it adds again.
+    looks: bool,
+    /// The heirs are WRITTEN in front of the FAA that retires the leaf.
+    names: bool,
+    /// Heirs of a leaf that is not retired mean nothing.
+    ignores_living: bool,
 }
 
 const RULES: Rules = Rules {
@@ -129,7 +155,9 @@ const RULES: Rules = Rules {
     rereads: true,
     subtracts: true,
     fences: true,
-    rolls_forward: true,
+    looks: true,
+    names: true,
+    ignores_living: true,
 };
 
 struct Model<'m> {
@@ -174,11 +202,14 @@ impl Model<'_> {
     ) {
         let mut added = *state;
         added.word.0 = added.word.0.wrapping_add(addend);
+        added.replaced |= state.nodes[who].at == At::Named;
+        if state.nodes[who].at == At::Idle && state.nodes.iter().any(|node| node.alive && node.at.drains()) {
+            added.met[who] += 1;
+        }
         if state.doubts > 0 {
-            let swung = state.nodes[who].at == At::Swung;
             for mut lost in [*state, added] {
                 lost.doubts -= 1;
-                lost.nodes[who].at = At::Doubt { swung, ends };
+                lost.nodes[who].at = At::Doubt { ends };
                 next.push(Ok(lost));
             }
         }
@@ -197,6 +228,17 @@ impl Model<'_> {
             state.nodes[who].at = At::Idle;
             state.nodes[who].done += 1;
         };
+        // Its operation is over, or it looks at the word before it adds again; if the leaf is retired, it finishes the
+        // change.
+        let out_of_doubt = |state: &State, ends: bool| {
+            let mut out = *state;
+            if state.word.is_retired() || !ends {
+                out.nodes[who].at = At::Waiting;
+            } else {
+                finish(&mut out);
+            }
+            out
+        };
         match node.at {
             At::Idle => match self.wants[who][usize::from(node.done)] {
                 Want::Share => Self::add(state, who, own.enter(), false, next, |state, found| {
@@ -210,7 +252,10 @@ impl Model<'_> {
                 Want::Change | Want::Replace => Self::add(state, who, own.close(), false, next, |state, found| {
                     state.nodes[who].at = match (rules.close)(found, own) {
                         Closed::Exclusive => At::Closed,
-                        Closed::Wait => At::Draining(state.body),
+                        Closed::Wait => {
+                            state.met = [0; NODES];
+                            At::Draining(state.body)
+                        }
                         Closed::BackOff | Closed::Retired => At::ClosedInVain,
                         Closed::Unsound => return Err(format!("closing finds {found:x?}")),
                     };
@@ -236,11 +281,9 @@ impl Model<'_> {
                 Ok(())
             }),
             At::Waiting => {
-                if state.word.is_retired() {
-                    let mut gone = *state;
-                    finish(&mut gone);
-                    next.push(Ok(gone));
-                } else if state.word.others_close(own) {
+                if state.word.is_retired() || !rules.ignores_living && state.heirs.is_some() {
+                    next.push(Ok(to(At::Finishing)));
+                } else if state.word.others_close(own) && rules.looks {
                     self.repairs(state, who, None, next);
                 } else {
                     next.push(Ok(to(At::Idle)));
@@ -248,9 +291,14 @@ impl Model<'_> {
             }
             At::Closed => next.push(Ok(to(At::Exclusive(state.body)))),
             At::Draining(image) => match (rules.wait)(state.word, own) {
-                Waited::Drained => next.push(Ok(to(At::Drained(image)))),
+                Waited::Drained => {
+                    let mut drained = to(At::Drained(image));
+                    drained.met = [0; NODES];
+                    next.push(Ok(drained));
+                }
                 Waited::Wait => self.repairs(state, who, Some(image), next),
                 Waited::Fenced => next.push(Err("a closer lost its field".into())),
+                Waited::Unsound => next.push(Err("a closer READs an unsound word".into())),
             },
             At::Drained(image) => {
                 next.push(Ok(to(At::Exclusive(if rules.rereads { state.body } else { image }))));
@@ -259,7 +307,7 @@ impl Model<'_> {
                 next.push(Err("an exclusive lane has an image that is not final".into()));
             }
             At::Exclusive(_) if self.wants[who][usize::from(node.done)] == Want::Replace => {
-                next.push(Ok(to(At::Planned)));
+                next.push(Ok(to(At::Ready)));
             }
             At::Exclusive(_) => {
                 let mut changed = to(At::Changed);
@@ -270,50 +318,55 @@ impl Model<'_> {
                 finish(state);
                 Ok(())
             }),
-            At::Planned => {
-                let mut swung = to(At::Swung);
-                swung.replaced = true;
-                next.push(Ok(swung));
+            At::Ready => {
+                let mut named = to(At::Named);
+                named.heirs = if rules.names { Some(who as u8) } else { state.heirs };
+                next.push(Ok(named));
             }
-            At::Swung => Self::add(state, who, (rules.retire)(own), true, next, |state, _| {
-                finish(state);
+            At::Named if state.heirs != Some(who as u8) => {
+                next.push(Err("a leaf is retired without its heirs".into()));
+            }
+            At::Named => Self::add(state, who, (rules.retire)(own), true, next, |state, _| {
+                state.nodes[who].at = At::Finishing;
                 Ok(())
             }),
-            At::Doubt { swung, ends } => match (rules.settle)(state.word, own) {
-                Settled::Out => {
-                    let mut out = to(At::Idle);
-                    out.nodes[who].done += u8::from(ends);
-                    next.push(Ok(out));
+            At::Finishing => {
+                let mut read = to(At::Swinging(state.swung));
+                if state.swung == SLOTS {
+                    finish(&mut read);
                 }
-                Settled::Open(_) if swung => next.push(Ok(to(At::Swung))),
+                next.push(Ok(read));
+            }
+            At::Swinging(_) if !state.replaced => {
+                next.push(Err("a slot is swung to heirs of a leaf that lives".into()));
+            }
+            At::Swinging(seen) => {
+                // A CAS that expects what the slot said; whatever it finds, the lane looks again.
+                let mut swung = to(At::Finishing);
+                swung.swung += u8::from(state.swung == seen);
+                next.push(Ok(swung));
+            }
+            At::Doubt { ends } => match (rules.settle)(state.word, own) {
+                Settled::Out => next.push(Ok(out_of_doubt(state, ends))),
                 Settled::Leave(addend) | Settled::Open(addend) => next.push(Ok(to(At::Settling { addend, ends }))),
                 Settled::Unsound => next.push(Err("settling finds a broken field".into())),
             },
             At::Settling { addend, ends } => {
-                let mut out = to(At::Idle);
+                let mut out = out_of_doubt(state, ends);
                 out.word.0 = out.word.0.wrapping_add(addend);
-                out.nodes[who].done += u8::from(ends);
                 next.push(Ok(out));
             }
             At::Repairing { dead, seen, drains } => {
                 let back = drains.map_or(At::Waiting, At::Draining);
                 let dead = usize::from(dead);
-                let swung = matches!(state.nodes[dead].at, At::Swung | At::Doubt { swung: true, .. });
-                let rolls = swung && rules.rolls_forward;
-                let (new, at) = match (rules.repair)(seen, seat(dead), own) {
+                let new = match (rules.repair)(seen, seat(dead)) {
                     Repair::Nothing => return next.push(Ok(to(back))),
-                    Repair::Clear(new) => (new, back),
-                    Repair::Plan { take_over, .. } if rolls => match take_over {
-                        Some(new) => (new, At::Swung),
-                        None => return next.push(Ok(to(At::ClosedInVain))),
-                    },
-                    Repair::Plan { clear, .. } => (clear, back),
+                    Repair::Clear(new) => new,
                     Repair::Unsound => return next.push(Err("a repair finds a broken field".into())),
                 };
                 let mut repaired = to(back);
                 if state.word == seen {
                     repaired.word = new;
-                    repaired.nodes[who].at = at;
                     repaired.nodes[dead].cleared = true;
                 }
                 next.push(Ok(repaired));
@@ -349,18 +402,26 @@ impl Model<'_> {
             return Err(format!("no sound word: {:x?}", state.word));
         }
         let alone = |node: &&Node| {
-            node.alive && matches!(node.at, At::Exclusive(_) | At::Changed | At::Planned | At::Swung | At::Closed)
+            node.alive && matches!(node.at, At::Exclusive(_) | At::Changed | At::Ready | At::Named | At::Closed)
         };
         let writes = |node: &&Node| node.alive && node.at == At::Inside;
         let (exclusive, inside) = (state.nodes.iter().filter(alone).count(), state.nodes.iter().filter(writes).count());
         if exclusive > 1 || exclusive > 0 && inside > 0 {
             return Err(format!("{exclusive} exclusive, {inside} inside"));
         }
+        if state.swung > 0 && !state.replaced {
+            return Err("a slot leads to heirs of a leaf that lives".into());
+        }
+        if state.met.iter().any(|&additions| additions > 1) {
+            return Err(format!("a closer waits for additions of one compute node again and again: {:?}", state.met));
+        }
         for (who, node) in state.nodes.iter().enumerate() {
             let expected = match node.at {
                 _ if node.cleared => Presence::Out,
                 At::Doubt { .. } | At::Settling { .. } => continue,
-                At::Idle | At::Waiting | At::Repairing { drains: None, .. } => Presence::Out,
+                At::Idle | At::Waiting | At::Finishing | At::Swinging(_) | At::Repairing { drains: None, .. } => {
+                    Presence::Out
+                }
                 At::Inside | At::Written | At::EnteredInVain => Presence::Inside,
                 _ => Presence::Closing,
             };
@@ -383,7 +444,17 @@ impl Model<'_> {
     /// Visits every state that can be reached. Returns how many there are, or the first violation.
     fn explore(&self, deaths: u8, doubts: u8) -> Result<usize, String> {
         let idle = Node { at: At::Idle, done: 0, alive: true, fenced: false, cleared: false };
-        let start = State { word: Spear::FREE, body: 0, replaced: false, nodes: [idle; NODES], deaths, doubts };
+        let start = State {
+            word: Spear::FREE,
+            body: 0,
+            heirs: None,
+            replaced: false,
+            swung: 0,
+            met: [0; NODES],
+            nodes: [idle; NODES],
+            deaths,
+            doubts,
+        };
         let mut numbers = HashMap::from([(start, 0_usize)]);
         let mut states = std::vec![start];
         let mut before: Vec<Vec<u32>> = std::vec![Vec::new()];
@@ -485,19 +556,19 @@ fn altered_decisions_are_found() {
     fn settles_nothing(_: Spear, _: Seat) -> Settled {
         Settled::Out
     }
-    fn repairs_neighbour(word: Spear, dead: Seat, own: Seat) -> Repair {
-        match repair(word, dead, own) {
+    fn repairs_neighbour(word: Spear, dead: Seat) -> Repair {
+        match repair(word, dead) {
             Repair::Clear(_) => Repair::Clear(Spear(word.0 & !(0b1111 << dead.shift().min(56)))),
             right => right,
         }
     }
-    fn repairs_nothing(_: Spear, _: Seat, _: Seat) -> Repair {
+    fn repairs_nothing(_: Spear, _: Seat) -> Repair {
         Repair::Nothing
     }
-    fn repairs_closers_only(word: Spear, dead: Seat, own: Seat) -> Repair {
-        match repair(word, dead, own) {
-            Repair::Clear(_) => Repair::Nothing,
-            right => right,
+    fn repairs_closers_only(word: Spear, dead: Seat) -> Repair {
+        match word.field(dead) {
+            Presence::Inside => Repair::Nothing,
+            _ => repair(word, dead),
         }
     }
     fn leaves_as_closer(seat: Seat) -> u64 {
@@ -524,12 +595,14 @@ fn altered_decisions_are_found() {
         ("repairs nothing", Rules { repair: repairs_nothing, ..RULES }, ""),
         ("clears no seat that is inside", Rules { repair: repairs_closers_only, ..RULES }, ""),
         ("clears without a fence", Rules { fences: false, ..RULES }, ""),
-        ("clears though slots have changed", Rules { rolls_forward: false, ..RULES }, ""),
         ("leaves with the wrong addend", Rules { leave: leaves_as_closer, ..RULES }, ""),
         ("does not leave", Rules { leave: stays, ..RULES }, ""),
         ("does not subtract after backing off", Rules { subtracts: false, ..RULES }, ""),
         ("retires without opening", Rules { retire: retires_closed, ..RULES }, ""),
         ("opens without retiring", Rules { retire: opens_only, ..RULES }, ""),
+        ("adds again without a look", Rules { looks: false, ..RULES }, "again and again"),
+        ("retires before the heirs are WRITTEN", Rules { names: false, ..RULES }, "without its heirs"),
+        ("follows heirs of a leaf that lives", Rules { ignores_living: false, ..RULES }, "lives"),
     ];
     for (what, rules, word) in altered {
         match explore_all(*rules) {
@@ -543,11 +616,13 @@ fn altered_decisions_are_found() {
 
 #[test]
 fn additions_stay_in_their_field() {
-    assert_eq!(Seat::new(30), Err(NoSeat { number: 30 }));
-    assert!(NoSeat { number: 30 }.to_string().contains("30 seats"));
+    assert_eq!(Seat::new(30), Err(NoSeat { row: RowId(31) }));
+    assert!(Seat::of_row(RowId(31)).unwrap_err().to_string().contains("row 31"));
+    assert!(Seat::of_row(RowId(0)).is_err());
     let seats: Vec<Seat> = (0..SEATS).map(|number| Seat::new(number).unwrap()).collect();
     let mut full = Spear::FREE;
     for &seat in &seats {
+        assert_eq!(Seat::of_row(seat.row()), Ok(seat));
         for (there, back, presence) in
             [(seat.enter(), seat.leave(), Presence::Inside), (seat.close(), seat.open(), Presence::Closing)]
         {
@@ -570,12 +645,17 @@ fn additions_stay_in_their_field() {
 }
 
 #[test]
-fn a_place_is_reborn_with_its_visitors() {
-    let (own, visitor) = (Seat::new(4).unwrap(), Seat::new(5).unwrap());
-    let word = Spear(Spear::RETIRED | visitor.enter());
-    let born = word.reborn(own).unwrap();
-    assert_eq!((born.is_retired(), born.field(own), born.field(visitor)), (false, Presence::Closing, Presence::Inside));
-    assert_eq!(word.reborn(visitor), None, "its own lane has not left yet");
+fn a_place_is_born_from_any_word() {
+    assert_eq!(Spear::birth(Spear::FREE), None);
+    let left = Spear(Spear::RETIRED | Seat::new(5).unwrap().enter());
+    assert_eq!(Spear::birth(left), Some(left), "a field of a compute node that died");
+}
+
+#[test]
+fn a_broken_field_ends_the_wait() {
+    let (own, other) = (Seat::new(4).unwrap(), Seat::new(5).unwrap());
+    assert_eq!(judge_wait(Spear(own.close()), own), Waited::Drained);
+    assert_eq!(judge_wait(Spear(own.close() | other.enter() | other.close()), own), Waited::Unsound);
 }
 
 /// Any word gives an answer, and no two answers contradict each other.
@@ -594,7 +674,7 @@ fn any_word_is_judged() {
             if judge_enter(spear, seat) == Entered::Granted {
                 assert!(judge_close(spear, seat) != Closed::BackOff);
             }
-            if let Repair::Clear(clear) = repair(spear, seat, Seat::new(7).unwrap()) {
+            if let Repair::Clear(clear) = repair(spear, seat) {
                 assert_eq!(clear.field(seat), Presence::Out);
             }
             let _ = (judge_wait(spear, seat), settle(spear, seat));

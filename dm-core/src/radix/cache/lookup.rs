@@ -86,7 +86,7 @@ impl NodeCache<'_> {
     pub fn follow(&self, walk: &mut Walk, key: &[u8], epoch: u32, fetch: Option<Fetch>) -> bool {
         // Keys have no more levels.
         while walk.route.depth < LEVELS_MAX {
-            let Some((kind, _)) = walk.route.word.open_below() else { break };
+            let Some((kind, _)) = walk.route.word.below() else { break };
             if let Some(fetch) = fetch
                 && !walk.asked
                 && self.ask(walk, kind, key, fetch)

@@ -7,8 +7,7 @@
 //! **Tiles.** The word that leads to a node says whether its slots stand for bytes or for tiles. In a copy of a node of
 //! tiles a lookup takes the greatest byte that is not above the key's. If the copy lacks a slot that was appended
 //! meanwhile, that is the slot in front of it: the lookup ends above if a void or a node there cannot be the key's
-//! ([`Slot::may_cover`]); a leaf says its bounds itself. A lookup ends at a closed word, too: an operation has to learn
-//! from a READ whether the word was opened meanwhile. An open word that leads to a node is never closed again.
+//! ([`Slot::may_cover`]); a leaf says its bounds itself.
 //!
 //! **What a copy may be.** Old, in its slots; a header never changes. So a result is a slot of the key's own path that
 //! once had this word. A descent that follows it checks it ([`crate::smart`]). Nothing that a lookup *does not* find in

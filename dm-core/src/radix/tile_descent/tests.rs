@@ -6,6 +6,7 @@ use super::super::slot::{self, NodeType, Place, SLOTS_AT};
 use super::super::space::{Arena, Space};
 use super::super::tree::Scratch;
 use super::*;
+use crate::dolphin::population::{self, Heirs, Share, next_step, shares};
 use crate::lane::NO_DEADLINE_NS;
 use crate::machine::{Step, poll_once};
 use crate::memory::chunks::RequestIds;
@@ -43,6 +44,16 @@ enum ModelChild {
     Leaf(Address),
     Void,
     Node(Box<ModelNode>),
+}
+
+/// A leaf that is retired.
+struct Retired {
+    leaf: Address,
+    tile: Tile,
+    prefix: Vec<u8>,
+    heirs: [Slot; 2],
+    /// The only leaf of the node among its heirs.
+    below: Option<Address>,
 }
 
 /// The memory of memory node 0, and what of it is in use.
@@ -132,6 +143,36 @@ impl Memory {
     /// Those that are in use.
     fn slots(&mut self, to: Slot) -> Vec<(Place, Slot)> {
         self.all_slots(to).into_iter().filter(|(_, slot)| !slot.is_empty()).collect()
+    }
+
+    /// As a lane that dies while it freezes a node.
+    fn freeze_some(&mut self, to: Slot) {
+        for (place, slot) in self.all_slots(to) {
+            if self.draw(4) == 0 {
+                self.set(place, slot.frozen());
+            }
+        }
+    }
+
+    /// Gives heirs to a leaf.
+    fn retire(&mut self, leaf: Address, tile: Tile, prefix: &[u8]) -> Retired {
+        let byte = tile.low() + self.draw(tile.width() as u64) as u8;
+        let mut new = || Address::new(NodeId(0), self.take(64).offset(), byte % 64);
+        let (first, second) = (new(), new());
+        let (begin, kind) = (prefix.len() + 1, NodeType::SMALLEST);
+        let (heirs, below) = match self.draw(4) {
+            0 => (Heirs::Void, None),
+            1 if byte > tile.low() => (Heirs::Leaves(first, byte, second), None),
+            2 if begin < 8 => {
+                let place = self.take(kind.bytes());
+                let header = Header::new(kind, begin, begin, &[prefix, &[byte]].concat());
+                let image = &mut self.bytes[place.offset() as usize..][..kind.bytes()];
+                slot::build(image, &header, INDEX, Slot::tile_leaf(0, first));
+                (Heirs::Node(byte, kind, place), Some(first))
+            }
+            _ => (Heirs::Leaf(first), None),
+        };
+        Retired { leaf, tile, prefix: prefix.to_vec(), heirs: heirs.words(tile).unwrap(), below }
     }
 
     /// Executes the requests of an operation until it ends; returns its result and how many requests there were.
@@ -279,10 +320,10 @@ fn descend(
     lane: &Lane<'_>,
     memory: &mut Memory,
     key: [u8; 8],
-    (start, helps): (Start, bool),
+    (start, goal): (Start, Goal),
 ) -> (TileCursor, TileEnd, usize) {
     lane.port().with(|scratch| scratch[KEY].copy_from_slice(&key));
-    let (result, count) = memory.run(lane, tree.descend(lane, &tree.way(), &KEY, start, helps));
+    let (result, count) = memory.run(lane, tree.descend(lane, &tree.way(), &KEY, start, goal));
     let (cursor, end) = result.unwrap_or_else(|error| panic!("{key:?}: {:?}", error.into_error()));
     (cursor, end, count)
 }
@@ -294,20 +335,19 @@ proptest! {
     fn descents_end_where_the_model_says(seed in any::<u64>()) {
         with_tree(seed, |tree, lane, memory, model| {
             for key in keys(memory) {
-                let (end, tile) = model.end(&key);
-                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, false));
-                assert_eq!((found, cursor.tile), (end, tile), "{key:?}");
-                assert!(cursor.slot.fresh && !cursor.closed);
-                assert_eq!(cursor.above.is_some(), !cursor.slot.owner.is_empty());
-                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Copies, true));
+                let (end, _) = model.end(&key);
+                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, Goal::Read));
+                assert_eq!(found, end, "{key:?}");
+                assert!(cursor.slot.fresh);
+                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Copies, Goal::Change));
                 assert_eq!(found, end, "{key:?}");
                 match end {
                     TileEnd::Leaf(_) => assert_eq!((requests, cursor.slot.fresh), (0, false)),
                     _ => assert!(requests > 0 && cursor.slot.fresh, "absence is not taken from a copy"),
                 }
-                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Again(cursor), false));
+                let (cursor, found, requests) = descend(tree, lane, memory, key, (Start::Again(cursor), Goal::Read));
                 assert_eq!((found, requests), (end, if matches!(end, TileEnd::Header(_)) { 2 } else { 1 }));
-                assert!(cursor.slot.fresh && (cursor.tile == tile || tile.is_none()));
+                assert!(cursor.slot.fresh);
             }
         });
     }
@@ -318,7 +358,7 @@ proptest! {
         with_tree(seed, |tree, lane, memory, model| {
             let keys = keys(memory);
             for &key in &keys {
-                descend(tree, lane, memory, key, (Start::Root, false));
+                descend(tree, lane, memory, key, (Start::Root, Goal::Read));
             }
             // Every leaf whose tile has several bytes loses all but the first to a void.
             let mut cut = vec![];
@@ -337,7 +377,7 @@ proptest! {
             }
             for &key in &keys {
                 let (end, _) = model.end(&key);
-                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Copies, false));
+                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Copies, Goal::Read));
                 let lost = cut.iter().find(|(_, leaf, _)| end == TileEnd::Leaf(*leaf)).map(|(.., rest)| *rest);
                 let byte = key[usize::from(cursor.slot.depth).saturating_sub(1)];
                 match lost.filter(|rest| rest.has(byte)) {
@@ -345,10 +385,9 @@ proptest! {
                     // The copy may be refreshed by now.
                     Some(rest) => {
                         assert!(found == end || found == TileEnd::Void(rest));
-                        let (cursor, found, _) =
-                            descend(tree, lane, memory, key, (Start::Again(cursor), false));
-                        assert_eq!((found, cursor.tile), (TileEnd::Void(rest), Some(rest)));
-                        let (_, found, _) = descend(tree, lane, memory, key, (Start::Copies, false));
+                        let (_, found, _) = descend(tree, lane, memory, key, (Start::Again(cursor), Goal::Read));
+                        assert_eq!(found, TileEnd::Void(rest));
+                        let (_, found, _) = descend(tree, lane, memory, key, (Start::Copies, Goal::Read));
                         assert_eq!(found, TileEnd::Void(rest), "the copy was refreshed");
                     }
                 }
@@ -364,7 +403,7 @@ proptest! {
             let keys = keys(memory);
             if warm {
                 for &key in &keys {
-                    descend(tree, lane, memory, key, (Start::Root, false));
+                    descend(tree, lane, memory, key, (Start::Root, Goal::Read));
                 }
             }
             for to in model.all() {
@@ -377,11 +416,11 @@ proptest! {
             }
             for &key in &keys {
                 let (end, _) = model.end(&key);
-                assert_eq!(descend(tree, lane, memory, key, (Start::Root, false)).1, end, "{key:?}");
+                assert_eq!(descend(tree, lane, memory, key, (Start::Root, Goal::Read)).1, end, "{key:?}");
             }
             for &key in &keys {
                 let (end, _) = model.end(&key);
-                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, true));
+                let (cursor, found, _) = descend(tree, lane, memory, key, (Start::Root, Goal::Change));
                 // Neighbouring voids are joined.
                 match (found, end) {
                     (TileEnd::Void(found), TileEnd::Void(tile)) => {
@@ -396,43 +435,149 @@ proptest! {
         });
     }
 
-    /// Words that a structure change has closed are seen, whatever was copied.
+    /// A lane that is going to append slots ends at a node that has room for them, from wherever it starts, and the
+    /// tree is the same.
     #[test]
-    fn closed_words_are_seen(seed in any::<u64>(), warm in any::<bool>()) {
+    fn a_node_has_the_room_that_was_wished(seed in any::<u64>(), room in 0_usize..7, frozen in any::<bool>()) {
         with_tree(seed, |tree, lane, memory, model| {
             let keys = keys(memory);
-            let nodes = model.all();
-            let closed = nodes[memory.draw(nodes.len() as u64) as usize];
-            let mut place = memory.root;
-            for to in &nodes {
-                place = memory.slots(*to).iter().find(|(_, slot)| *slot == closed).map_or(place, |(place, _)| *place);
+            for &key in &keys {
+                descend(tree, lane, memory, key, (Start::Root, Goal::Read));
             }
-            memory.set(place, closed.closed());
-            if warm {
-                for &key in &keys {
-                    descend(tree, lane, memory, key, (Start::Root, false));
-                }
+            for to in model.all().into_iter().filter(|_| frozen) {
+                memory.freeze_some(to);
             }
-            let is_below = |key: &[u8; 8]| {
-                let mut below = false;
-                model.visit(&mut |node| below |= node.to == closed && key[..node.begin] == node.prefix[..node.begin]);
-                below
-            };
             for &key in &keys {
                 let (end, _) = model.end(&key);
-                for start in [Start::Root, Start::Copies] {
-                    let (cursor, found, _) = descend(tree, lane, memory, key, (start, true));
-                    assert_eq!((found, cursor.closed), (end, is_below(&key)), "{key:?}");
+                let (mut cursor, ..) = descend(tree, lane, memory, key, (Start::Copies, Goal::Read));
+                for start in [Start::Copies, Start::Again(cursor), Start::Root] {
+                    let (found, requests);
+                    (cursor, found, requests) = descend(tree, lane, memory, key, (start, Goal::Append(room)));
+                    assert!(cursor.slot.fresh && requests > 0, "not from a copy");
+                    // Neighbouring voids are joined.
+                    match (found, end) {
+                        (TileEnd::Void(found), TileEnd::Void(tile)) => {
+                            assert!(found.low() <= tile.low() && tile.last() <= found.last());
+                        }
+                        _ => assert_eq!(found, end, "{key:?}"),
+                    }
+                    let image = tree.with_owner(lane, &cursor, |node| node.slots().collect::<Vec<_>>());
+                    if matches!(found, TileEnd::Header(_)) {
+                        assert_eq!(image, None, "the image is of the node below");
+                        continue;
+                    }
+                    let image = image.expect("the image of the slot's node");
+                    let now: Vec<Slot> = memory.all_slots(cursor.slot.owner).iter().map(|(_, slot)| *slot).collect();
+                    assert_eq!((&now, now[usize::from(cursor.slot.index)]), (&image, cursor.slot.word));
+                    assert!(image.iter().filter(|slot| **slot == Slot::EMPTY).count() >= room);
+                }
+                let (.., requests) = descend(tree, lane, memory, key, (Start::Again(cursor), Goal::Append(room)));
+                assert!(requests == 1 || matches!(end, TileEnd::Header(_)), "nothing is replaced any more");
+            }
+        });
+    }
+
+    /// Leaves are retired, and lanes finish the changes: some of them die behind a CAS, nodes are full or frozen. At the
+    /// end each byte has its heir, and nothing else has changed.
+    #[test]
+    fn the_changes_of_retired_leaves_are_finished(seed in any::<u64>(), warm in any::<bool>()) {
+        with_tree(seed, |tree, lane, memory, model| {
+            let keys = keys(memory);
+            let mut all: Vec<Retired> = vec![];
+            for &key in &keys {
+                let start = if warm { Start::Copies } else { Start::Root };
+                let (cursor, ..) = descend(tree, lane, memory, key, (start, Goal::Read));
+                if let (TileEnd::Leaf(leaf), Some(tile)) = model.end(&key)
+                    && all.iter().all(|retired| retired.leaf != leaf)
+                {
+                    all.push(memory.retire(leaf, tile, &key[..usize::from(cursor.slot.depth) - 1]));
                 }
             }
-            memory.set(place, closed);
+            for retired in &all {
+                let old = Slot::tile_leaf(retired.tile.low(), retired.leaf).unwrap();
+                let shares = shares(retired.tile, retired.heirs).unwrap();
+                let mut low = [0; 8];
+                low[..retired.prefix.len()].copy_from_slice(&retired.prefix);
+                low[retired.prefix.len()] = retired.tile.low();
+                loop {
+                    let (cursor, end, _) = descend(tree, lane, memory, low, (Start::Root, Goal::Read));
+                    if end != TileEnd::Leaf(retired.leaf) {
+                        break;
+                    }
+                    if memory.draw(3) == 0 {
+                        memory.freeze_some(cursor.slot.owner);
+                    }
+                    let start = if memory.draw(2) == 0 { Start::Root } else { Start::Again(cursor) };
+                    let changes_max = 1 + memory.draw(3) as usize;
+                    let (result, _) = memory.run(lane, finish(tree, lane, start, (old, &shares), changes_max));
+                    result.unwrap_or_else(|error| panic!("{low:?}: {:?}", error.into_error()));
+                }
+            }
             for &key in &keys {
+                let (end, _) = model.end(&key);
+                let retired = all.iter().find(|retired| end == TileEnd::Leaf(retired.leaf));
+                let end = retired.map_or(end, |retired| {
+                    let shares = shares(retired.tile, retired.heirs).unwrap();
+                    let (tile, word) = *shares.iter().find(|(tile, _)| tile.has(key[retired.prefix.len()])).unwrap();
+                    match word.tile_child() {
+                        Ok(Child::Void(_)) => TileEnd::Void(tile),
+                        Ok(Child::Leaf(leaf)) => TileEnd::Leaf(leaf),
+                        _ => TileEnd::Leaf(retired.below.unwrap()),
+                    }
+                });
                 for start in [Start::Copies, Start::Root] {
-                    let (cursor, found, _) = descend(tree, lane, memory, key, (start, true));
-                    assert_eq!((found, cursor.closed), (model.end(&key).0, false), "opened: {key:?}");
+                    let (cursor, found, _) = descend(tree, lane, memory, key, (start, Goal::Change));
+                    match (found, end) {
+                        (TileEnd::Void(found), TileEnd::Void(tile)) => {
+                            assert!(found.low() <= tile.low() && tile.last() <= found.last());
+                        }
+                        // A copy may lead to the retired leaf.
+                        (TileEnd::Leaf(leaf), _) if !cursor.slot.fresh => {
+                            assert!(end == found || retired.is_some_and(|retired| retired.leaf == leaf));
+                        }
+                        _ => assert_eq!(found, end, "{key:?}"),
+                    }
                 }
             }
         });
+    }
+}
+
+/// Makes at most `changes_max` changes of slots for the retired leaf to which word `old` leads, as an operation does.
+async fn finish(
+    tree: &Tree<'_>,
+    lane: &Lane<'_>,
+    mut start: Start,
+    (old, shares): (Slot, &[Share]),
+    changes_max: usize,
+) -> Result<(), Interrupt> {
+    let (way, mut room, mut changes) = (tree.way(), 0, 0);
+    loop {
+        let (cursor, end) = tree.descend(lane, &way, &KEY, start, Goal::Append(room)).await?;
+        if !matches!((end, old.tile_child()), (TileEnd::Leaf(found), Ok(Child::Leaf(leaf))) if found == leaf) {
+            return Ok(());
+        }
+        start = Start::Again(cursor);
+        loop {
+            let step = tree.with_owner(lane, &cursor, |node| next_step(node, old, shares).unwrap()).unwrap();
+            let (index, from, to) = match step {
+                population::Step::Append { index, word } => (index, Slot::EMPTY, word),
+                population::Step::Swing { index, word } => (index, old, word),
+                population::Step::Replace { room: wished } => {
+                    room = wished;
+                    break;
+                }
+                population::Step::Done => return Ok(()),
+            };
+            let place = DescentCursor { index: index as u8, ..cursor.slot }.place(&way);
+            let found = tree.publish(lane, true, place, from, to).await?;
+            assert_eq!(found, from, "nobody else is at work");
+            lane.port().with(|scratch| tree.scratch.slot(0, index).set_word(scratch, to.0));
+            changes += 1;
+            if changes == changes_max {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -442,7 +587,7 @@ fn an_empty_tree_has_no_leaf() {
         let root = memory.root;
         memory.set(root, Slot::EMPTY);
         for start in [Start::Copies, Start::Root] {
-            let (cursor, end, requests) = descend(tree, lane, memory, [7; 8], (start, true));
+            let (cursor, end, requests) = descend(tree, lane, memory, [7; 8], (start, Goal::Change));
             assert_eq!((end, requests, cursor.slot.place(&tree.way())), (TileEnd::Empty, 1, root));
         }
     });

@@ -17,7 +17,7 @@ use dm_host::kinds::IndexParameters;
 pub(super) const INDEX: u8 = 1;
 
 /// Bytes of a node, if they lie in memory.
-fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
+pub(super) fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&[u8]> {
     let start = place.offset() as usize;
     memories.get(place.node())?.host.bytes().get(start..start + bytes)
 }

@@ -1,6 +1,7 @@
 //! What the command line has to know of each kind of index, in one file per kind.
 
 mod chime;
+mod dolphin;
 mod sherman;
 mod smart;
 mod toy;

@@ -4,9 +4,9 @@ use super::row::MEMBER;
 use super::values::{digits, error, hex, value};
 use super::{Sample, Structure, Values};
 use dm_core::dolphin::layout::block::{self, BlockHead, BlockPointer};
-use dm_core::dolphin::layout::leaf::{CELL_FIELDS, HEAD_FIELDS, Head, Leaf, LeafMut, Value};
+use dm_core::dolphin::layout::leaf::{CELL_FIELDS, GENERATION_AT, HEAD_FIELDS, Head, INDEX_AT, Leaf, LeafMut, Value};
 use dm_core::dolphin::layout::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES};
-use dm_core::dolphin::population::SLOTS_PER_LEAF_MAX;
+use dm_core::dolphin::parameters::{ParameterBlock, Parameters};
 use dm_core::dolphin::spear::{Presence, SEATS, Seat, Spear};
 use dm_core::radix::slot::{self, Child, Header, Node, NodeType, Place, Slot, word};
 use dm_core::radix::tile::{Bounds, Tile};
@@ -16,6 +16,8 @@ use dm_core::remote::superblock::ROW_COUNT;
 use dm_core::verbs::NodeId;
 
 const LEAF: Address = Address::new(NodeId(1), 0x1_2340, 41);
+/// What it becomes when it is cut.
+const HEIRS: [Address; 2] = [Address::new(NodeId(1), 0x1_2740, 3), Address::new(NodeId(2), 0x4_5600, 0)];
 
 const fn shape(key_bytes: usize, value_bytes: usize) -> LeafShape {
     LeafShape::new(key_bytes, value_bytes).expect("sizes that an index takes")
@@ -28,6 +30,39 @@ fn seat(number: u8) -> Seat {
 fn tile(low: u8, last: u8) -> Tile {
     Tile::new(low, last).expect("a tile")
 }
+
+// ---- parameters --------------------------------------------------------------------------------------------------
+
+pub(super) const DOLPHIN_PARAMETERS: Structure = Structure {
+    name: "dolphin_parameters",
+    title: "parameter block of a Dolphin index in its catalog entry",
+    text: "",
+    tables: &[("fields", ParameterBlock::FIELDS)],
+    constants: &[("VERSION", Parameters::VERSION as u64, "of the block")],
+    samples: || {
+        vec![
+            Sample::new(
+                "keys of 32 bytes and values of 63",
+                &Parameters::with_sizes(32, 63).encode(),
+                &[("key_bytes", "32"), ("value_bytes", "63")],
+            ),
+            Sample::new(
+                "keys that are too long",
+                &Parameters::with_sizes(65, 8).encode(),
+                &[("error", "key bytes 65: the index takes 8 to 64")],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let Some(block) = bytes.first_chunk() else { return error(&"too short") };
+        match Parameters::decode(Parameters::VERSION, block) {
+            Ok(parameters) => {
+                vec![value("key_bytes", &parameters.key_bytes), value("value_bytes", &parameters.value_bytes)]
+            }
+            Err(found) => error(&found),
+        }
+    },
+};
 
 // ---- Spear word --------------------------------------------------------------------------------------------------
 
@@ -96,9 +131,7 @@ fn slot_text(slot: Slot) -> String {
         }
         Err(found) => return found.to_string(),
     };
-    for (is, name) in [(slot.is_closed(), ", closed"), (slot.is_frozen(), ", frozen")] {
-        text.push_str(if is { name } else { "" });
-    }
+    text.push_str(if slot.is_frozen() { ", frozen" } else { "" });
     text
 }
 
@@ -109,7 +142,7 @@ pub(super) const DOLPHIN_SLOT: Structure = Structure {
            one mark more. A slot's tile reaches from its byte to the next slot's; a leaf says its bounds itself, a void says\n\
            where it ends, a node's tile has one byte.",
     tables: &[("word", Slot::TILE_FIELDS)],
-    constants: &[("SLOTS_PER_LEAF_MAX", SLOTS_PER_LEAF_MAX as u64, "slots of a node that lead to one leaf, at most")],
+    constants: &[],
     samples: || {
         let kind = NodeType::new(2).expect("a type");
         let sample = |title, slot: Slot, leads_to| {
@@ -125,9 +158,9 @@ pub(super) const DOLPHIN_SLOT: Structure = Structure {
             ),
             sample("no leaf for bytes 0x30 to 0x7f", Slot::void(tile(0x30, 0x7f)), "void 0x30..=0x7f"),
             sample(
-                "a node, while the leaf in its stead is not retired",
-                Slot::tile_node(0x2f, kind, Place::new(NodeId(3), 0x1230)).closed(),
-                "node of 8 slots with tiles at 3:0x1230, closed",
+                "a node",
+                Slot::tile_node(0x2f, kind, Place::new(NodeId(3), 0x1230)),
+                "node of 8 slots with tiles at 3:0x1230",
             ),
             sample("empty", Slot::EMPTY, "nothing"),
         ]
@@ -193,7 +226,8 @@ fn leaf_values(shape: &LeafShape, bytes: &[u8]) -> Values {
     let mut image = bytes.to_vec();
     // Dumps are cut behind the first line of cells.
     image.resize(LEAF_BYTES, 0);
-    let leaf = match Leaf::new(shape, &image, Address::new(NodeId(0), 64, image[8]), image[9]) {
+    let (generation, index) = (image[GENERATION_AT], image[INDEX_AT]);
+    let leaf = match Leaf::new(shape, &image, Address::new(NodeId(0), 64, generation), index) {
         Ok(leaf) => leaf,
         Err(found) => return error(&found),
     };
@@ -201,13 +235,21 @@ fn leaf_values(shape: &LeafShape, bytes: &[u8]) -> Values {
     let bounds = leaf.bounds(&mut room);
     let owner = leaf.owner();
     let mut values = spear_values(leaf.spear());
+    if leaf.spear().is_retired() {
+        for (number, heir) in leaf.heirs().into_iter().enumerate() {
+            values.push(value(
+                &format!("heir {number}"),
+                &format_args!("from {:#04x} on {}", heir.partial(), slot_text(heir)),
+            ));
+        }
+    }
     values.extend([
-        value("generation", &image[8]),
-        value("index", &image[9]),
+        value("generation", &generation),
+        value("index", &index),
         value("prefix", &digits(bounds.prefix())),
         value("tile", &format_args!("{:#04x}..={:#04x}", bounds.tile().low(), bounds.tile().last())),
         value("owner", &format_args!("row {}, incarnation ..{}", owner.row(ROW_COUNT).0, owner.incarnation(ROW_COUNT))),
-        hex("absent", leaf.absent()),
+        hex("absent word", leaf.absent()),
         value("not bound", &format_args!("{:#04x}", bounds.unbound())),
     ]);
     values
@@ -215,7 +257,8 @@ fn leaf_values(shape: &LeafShape, bytes: &[u8]) -> Values {
 
 /// The cells that a whole leaf has in use.
 fn cells(shape: &LeafShape, bytes: &[u8]) -> Values {
-    let Ok(leaf) = Leaf::new(shape, bytes, Address::new(NodeId(0), 64, bytes[8]), bytes[9]) else {
+    let address = Address::new(NodeId(0), 64, bytes[GENERATION_AT]);
+    let Ok(leaf) = Leaf::new(shape, bytes, address, bytes[INDEX_AT]) else {
         return error(&"no leaf");
     };
     let text = |cell| match leaf.value(cell) {
@@ -239,7 +282,7 @@ fn cells(shape: &LeafShape, bytes: &[u8]) -> Values {
 fn start<'a>(shape: &'a LeafShape, image: &'a mut [u8], prefix: &[u8], tile: Tile) -> LeafMut<'a> {
     let bounds = Bounds::new(prefix, tile).expect("some bounds");
     let owner = OwnerTag::of(MEMBER, ROW_COUNT);
-    let head = Head { address: LEAF, index: 1, bounds, owner, absent: u64::MAX };
+    let head = Head { address: LEAF, index: 1, bounds, owner, absent: 0 };
     LeafMut::start(shape, image, &head).expect("bounds that fit the keys")
 }
 
@@ -249,11 +292,11 @@ const LONG: LeafShape = shape(64, 8);
 pub(super) const DOLPHIN_LEAF: Structure = Structure {
     name: "dolphin_leaf",
     title: "leaf of a Dolphin index",
-    text: "The head never changes but for its first word. A key cell is bound once in a leaf's life. A record is there if its\n\
-           key cell has the key and its value cell is not absent: values of 8 bytes, not the leaf's absent word; of 9 to 63, a\n\
-           state byte of 1 and then the value; longer ones, the name of a block (dolphin_block) that is not 0. No line cuts a\n\
-           cell: key cells come first, as many to a line as fit; value cells fill what is left of these lines, words at\n\
-           multiples of 8, and the lines behind.",
+    text: "The head never changes but for its first word, and for the heirs right before the leaf is retired. A key cell is\n\
+           bound once in a leaf's life. A record is there if its key cell has the key and its value cell is not absent: values\n\
+           of 8 bytes, not the leaf's absent word; of 9 to 63, a state byte of 1 and then the value; longer ones, the name of a\n\
+           block (dolphin_block) that is not 0. No line cuts a cell: key cells come first, as many to a line as fit; value\n\
+           cells fill what is left of these lines, words at multiples of 8, and the lines behind.",
     tables: &[("head", HEAD_FIELDS), ("cells, keys and values of 8 bytes", CELL_FIELDS)],
     constants: &[
         ("LEAF_BYTES", LEAF_BYTES as u64, "of a leaf, whatever the sizes"),
@@ -276,7 +319,9 @@ pub(super) const DOLPHIN_LEAF: Structure = Structure {
         image[..8].copy_from_slice(&seat(4).enter().to_le_bytes());
         let mut long = vec![0; LEAF_BYTES];
         let prefix: Vec<u8> = (1..=44).collect();
-        start(&LONG, &mut long, &prefix, tile(0, 0x7f));
+        let heirs = [(0, HEIRS[0]), (0x30, HEIRS[1])].map(|(low, leaf)| Slot::tile_leaf(low, leaf).expect("a leaf"));
+        start(&LONG, &mut long, &prefix, tile(0, 0x7f)).set_heirs(heirs);
+        long[..8].copy_from_slice(&Spear::RETIRED.to_le_bytes());
         long.truncate(128);
         vec![
             Sample::new(
@@ -291,7 +336,7 @@ pub(super) const DOLPHIN_LEAF: Structure = Structure {
                     ("prefix", "000000"),
                     ("tile", "0x20..=0x2f"),
                     ("owner", "row 9, incarnation ..2"),
-                    ("absent", "0xffffffffffffffff"),
+                    ("absent word", "0xffffffffffffffff"),
                     ("not bound", "0x00"),
                     ("cell 0", "key 0000002100000001, value 0700000000000000"),
                     ("cell 1", "key 0000002000000007, value absent"),
@@ -300,11 +345,13 @@ pub(super) const DOLPHIN_LEAF: Structure = Structure {
                 ],
             ),
             Sample::new(
-                "the head of a leaf with keys of 64 bytes and a prefix of 44",
+                "the head of a retired leaf with keys of 64 bytes and a prefix of 44",
                 &long,
                 &[
-                    ("retired", "false"),
+                    ("retired", "true"),
                     ("sound", "true"),
+                    ("heir 0", "from 0x00 on leaf at 1:0x12740.3"),
+                    ("heir 1", "from 0x30 on leaf at 2:0x45600.0"),
                     ("generation", "41"),
                     ("index", "1"),
                     (
@@ -313,7 +360,7 @@ pub(super) const DOLPHIN_LEAF: Structure = Structure {
                     ),
                     ("tile", "0x00..=0x7f"),
                     ("owner", "row 9, incarnation ..2"),
-                    ("absent", "0xffffffffffffffff"),
+                    ("absent word", "0xffffffffffffffff"),
                     ("not bound", "0x00"),
                 ],
             ),

@@ -1,0 +1,31 @@
+//! Mutants: bugs that can be planted in Dolphin.
+
+crate::mutants::declare_mutants! {
+    180;
+    /// The leaf's own slot is swung before the slots of its other heirs are appended.
+    LOW_SLOT_FIRST = "low-slot-first",
+    /// Slots are swung before the FAA that retires the leaf.
+    SLOTS_BEFORE_RETIRE = "slots-before-retire",
+    /// The FAA that retires a leaf goes in front of the WRITE of its heirs.
+    RETIRE_BEFORE_HEIRS = "retire-before-heirs",
+    /// A new leaf keeps the lock word that its place has.
+    BORN_AS_FOUND = "born-as-found",
+    /// A void that only a copy shows proves that a key is absent.
+    VOID_FROM_COPY = "void-from-copy",
+    /// Heirs are followed though only a copy has led to the retired leaf.
+    HEIRS_FROM_COPY = "heirs-from-copy",
+    /// A closer that waited for those inside trusts the image that it READ before they left.
+    BODY_BEFORE_DRAIN = "body-before-drain",
+    /// A closer READs the leaf in front of its addition.
+    READ_BEFORE_CLOSE = "read-before-close",
+    /// A closer does not wait for those inside.
+    CLOSED_UNDRAINED = "closed-undrained",
+    /// A lane stays inside though another compute node has closed the leaf.
+    CLOSER_IGNORED = "closer-ignored",
+    /// A leaf that is rebuilt leaves out its greatest record.
+    REBUILT_SHORT = "rebuilt-short",
+    /// A field is cleared before its compute node was fenced.
+    SEAT_CLEARED_UNFENCED = "seat-cleared-unfenced" => Deaths,
+    /// A compute node adds at once, while others may still clear a field of its seat's last owner.
+    SEAT_USED_AT_ONCE = "seat-used-at-once" => Deaths,
+}

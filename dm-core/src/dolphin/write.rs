@@ -1,0 +1,333 @@
+//! Insert, update, upsert, `update_if` and delete.
+//!
+//! - *Shared*: an update, or an upsert, of a record that is there. Enter + READ; WRITE value + leave. Others do the same
+//!   meanwhile, to this record or another one of the leaf. The linearization point is the WRITE: a value cell is of one
+//!   instant.
+//! - *Exclusive*: everything else, and an update whose value is the leaf's word for "absent". Close + READ; WRITE key,
+//!   WRITE value + open. The image is final, so what it decides holds until the WRITE, and the WRITE of the value is
+//!   the linearization point. A leaf that has no cell left is replaced ([`super::replace`]).
+//! - *Where no leaf is*: a leaf with one record is put there ([`super::fill`]).
+//!
+//! The key is looked for in the image that was READ behind the own addition, never in an earlier one.
+
+use super::Dolphin;
+use super::layout::leaf::{Leaf, LeafMut, Value, place_of};
+use super::layout::shape::ValueKind;
+use super::presence::{Admitted, Inside};
+use super::search::Fit;
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::marks::Mark;
+use crate::operation::{OpError, OperationKind, Outcome};
+use crate::radix::tile_descent::{Goal, Start, TileCursor, TileEnd};
+use crate::radix::tree::{Way, corrupt};
+use crate::remote::address::Address;
+use crate::verbs::{Label, Request};
+use core::ops::Range;
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempted {
+    /// With this outcome.
+    Done(Outcome),
+    /// Look at the node that has the slot again, with this goal.
+    Again(Goal),
+}
+
+impl Attempted {
+    pub(super) const AGAIN: Self = Self::Again(Goal::Read);
+}
+
+/// What an operation does to the leaf that it has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// The value cell gets the value; the key is bound there.
+    Put(usize),
+    /// This cell, the first that is free, gets the key and the value.
+    Bind(usize),
+    /// The value cell says "absent".
+    Remove(usize),
+    /// There is no cell, or the value is the leaf's word for "absent".
+    Replace,
+}
+
+impl Dolphin<'_> {
+    /// Steps: route; then by what is there, as the [module](self) says.
+    pub(super) async fn write(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        patient: bool,
+    ) -> Result<Outcome, Interrupt> {
+        self.await_seat(lane).await?;
+        let way = Way { patient: patient && self.has_epochs(), ..self.tree.way() };
+        self.write_in(lane, &way, kind).await
+    }
+
+    /// The same in any tree.
+    pub(super) async fn write_in(&self, lane: &Lane<'_>, way: &Way, kind: OperationKind) -> Result<Outcome, Interrupt> {
+        let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
+        let (mut start, mut goal, mut attempts) = (Start::Copies, Goal::Read, 0);
+        loop {
+            let (cursor, end) = self.tree.descend(lane, way, &self.plan.key, start, goal).await?;
+            let attempted = match end {
+                TileEnd::Leaf(leaf) => self.write_leaf(lane, way, kind, &cursor, leaf).await?,
+                _ if !inserts => Attempted::Done(Outcome::Absent),
+                _ => self.fill(lane, way, &cursor, end).await?,
+            };
+            match attempted {
+                Attempted::Done(outcome) => return Ok(outcome),
+                Attempted::Again(next) => goal = next,
+            }
+            lane.attempt(&mut attempts, "finding a place for a key")?;
+            start = Start::Again(cursor);
+        }
+    }
+
+    /// One attempt at the leaf to which the slot at `cursor` leads.
+    async fn write_leaf(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        kind: OperationKind,
+        cursor: &TileCursor,
+        leaf: Address,
+    ) -> Result<Attempted, Interrupt> {
+        self.check_inside(leaf)?;
+        let shares = matches!(kind, OperationKind::Update | OperationKind::Upsert)
+            && self.shape.kind != ValueKind::Block
+            && self.shares_leaves;
+        if shares {
+            match self.enter(lane, leaf).await? {
+                Admitted::Retired => return self.meet_retired(lane, way, cursor, leaf).await,
+                Admitted::Inside(inside) => {
+                    if let Some(attempted) = self.update_shared(lane, kind, leaf, inside).await? {
+                        return Ok(attempted);
+                    }
+                }
+            }
+        }
+        match self.close(lane, leaf).await? {
+            Admitted::Retired => self.meet_retired(lane, way, cursor, leaf).await,
+            Admitted::Inside(inside) => self.change_closed(lane, way, kind, cursor, inside).await,
+        }
+    }
+
+    /// The leaf was retired: its change is finished, if a fresh word led there; else the word was old.
+    async fn meet_retired(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &TileCursor,
+        leaf: Address,
+    ) -> Result<Attempted, Interrupt> {
+        if cursor.slot.fresh && matches!(self.fit(lane, leaf, &self.plan.key)?, Fit::Retired(_)) {
+            self.finish(lane, way, leaf, cursor).await?;
+        } else {
+            lane.mark(Mark::STALE_CACHE);
+        }
+        Ok(Attempted::AGAIN)
+    }
+
+    /// What a lane that is inside with others does: the update of a record that is there. `None`: it has left, and the
+    /// operation needs the leaf for itself.
+    async fn update_shared(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        leaf: Address,
+        inside: Inside,
+    ) -> Result<Option<Attempted>, Interrupt> {
+        let seen = self.fit(lane, leaf, &self.plan.key).and_then(|fit| match fit {
+            Fit::Live => self.record(lane, leaf).map(Some),
+            _ => Ok(None),
+        });
+        if let Ok(Some(Some((cell, true)))) = seen {
+            self.seal(lane);
+            if let Some(write) = self.put(lane, cell) {
+                lane.change_is_next();
+                self.push_cell(lane, leaf, write);
+                self.leave_with(lane, inside).await?;
+                let outcome = if kind == OperationKind::Update { Outcome::Updated } else { Outcome::Replaced };
+                return Ok(Some(Attempted::Done(outcome)));
+            }
+        }
+        self.leave(lane, inside).await?;
+        Ok(match seen? {
+            None => {
+                lane.mark(Mark::STALE_CACHE);
+                Some(Attempted::AGAIN)
+            }
+            Some(Some((_, true))) => None,
+            Some(_) if kind == OperationKind::Update => Some(Attempted::Done(Outcome::Absent)),
+            Some(_) => None,
+        })
+    }
+
+    /// What a lane that has closed the leaf does. Leaf image 0 is final.
+    async fn change_closed(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        kind: OperationKind,
+        cursor: &TileCursor,
+        inside: Inside,
+    ) -> Result<Attempted, Interrupt> {
+        let leaf = inside.leaf;
+        let decided = self.fit(lane, leaf, &self.plan.key).and_then(|fit| match fit {
+            Fit::Live => self.decide(lane, kind, leaf).map(Some),
+            _ => Ok(None),
+        });
+        let Ok(Some((change, outcome))) = decided else {
+            self.leave(lane, inside).await?;
+            decided?;
+            lane.mark(Mark::STALE_CACHE);
+            return Ok(Attempted::AGAIN);
+        };
+        let mut change = change;
+        if let Change::Put(cell) | Change::Bind(cell) = change {
+            self.seal(lane);
+            match self.put(lane, cell) {
+                None => change = Change::Replace,
+                Some(value) => {
+                    if matches!(change, Change::Bind(_)) {
+                        let key = self.bind(lane, cell);
+                        self.push_cell(lane, leaf, key);
+                    }
+                    lane.change_is_next();
+                    self.push_cell(lane, leaf, value);
+                    if outcome == Outcome::Inserted && matches!(change, Change::Put(_)) {
+                        lane.mark(Mark::REVIVED);
+                    }
+                }
+            }
+        }
+        if let Change::Remove(cell) = change {
+            self.seal(lane);
+            let value = self.with_image(lane, |image| {
+                LeafMut::new(&self.shape, image).remove(cell);
+                self.shape.value_write(cell)
+            });
+            lane.change_is_next();
+            self.push_cell(lane, leaf, value);
+        }
+        if change == Change::Replace {
+            self.seal(lane);
+            return self.replace_leaf(lane, way, cursor, inside, outcome).await;
+        }
+        if change == Change::Nothing {
+            self.leave(lane, inside).await?;
+        } else {
+            self.leave_with(lane, inside).await?;
+        }
+        Ok(Attempted::Done(outcome))
+    }
+
+    /// The cell of the key in leaf image 0, and whether the record is there. `None`: no cell has the key.
+    fn record(&self, lane: &Lane<'_>, leaf: Address) -> Result<Option<(usize, bool)>, OpError> {
+        lane.port().with(|scratch| {
+            let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
+            let seen =
+                Leaf::new(&self.shape, self.tree.scratch.leaf(0).of(scratch), leaf, self.tree.index).and_then(|leaf| {
+                    match leaf.find(key) {
+                        Some(cell) => Ok(Some((cell, leaf.value(cell)? != Value::Absent))),
+                        None => Ok(None),
+                    }
+                });
+            seen.map_err(|_| corrupt(place_of(leaf), "a value in no known state"))
+        })
+    }
+
+    /// What an operation does to leaf image 0, and its outcome. A value that belongs to the outcome is in the output.
+    fn decide(&self, lane: &Lane<'_>, kind: OperationKind, leaf: Address) -> Result<(Change, Outcome), OpError> {
+        use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
+        let seen = self.record(lane, leaf)?;
+        let Some((cell, _)) = seen.filter(|(_, here)| *here) else {
+            return Ok(match (kind, seen) {
+                (Insert | Upsert, Some((cell, _))) => (Change::Put(cell), Outcome::Inserted),
+                (Insert | Upsert, None) => {
+                    let free = self.bound_cells(lane, leaf);
+                    let change = if free < self.shape.span { Change::Bind(free) } else { Change::Replace };
+                    (change, Outcome::Inserted)
+                }
+                _ => (Change::Nothing, Outcome::Absent),
+            });
+        };
+        Ok(match kind {
+            Get | Scan => (Change::Nothing, Outcome::Found),
+            Upsert => (Change::Put(cell), Outcome::Replaced),
+            Update => (Change::Put(cell), Outcome::Updated),
+            Delete => (Change::Remove(cell), Outcome::Deleted),
+            Insert => {
+                self.output(lane, leaf)?;
+                (Change::Nothing, Outcome::Exists)
+            }
+            UpdateIf | DeleteIf => {
+                self.output(lane, leaf)?;
+                let fits = lane
+                    .port()
+                    .with(|scratch| scratch.get(self.plan.expected.clone()) == scratch.get(self.plan.output.clone()));
+                match (fits, kind) {
+                    (true, UpdateIf) => (Change::Put(cell), Outcome::Updated),
+                    (true, _) => (Change::Remove(cell), Outcome::Deleted),
+                    (false, _) => (Change::Nothing, Outcome::Mismatch),
+                }
+            }
+        })
+    }
+
+    /// Cells of leaf image 0 whose keys are bound.
+    fn bound_cells(&self, lane: &Lane<'_>, leaf: Address) -> usize {
+        lane.port().with(|scratch| {
+            let image = self.tree.scratch.leaf(0).of(scratch);
+            Leaf::new(&self.shape, image, leaf, self.tree.index).map_or(self.shape.span, |leaf| leaf.bound())
+        })
+    }
+
+    /// Changes leaf image 0.
+    fn with_image<R>(&self, lane: &Lane<'_>, change: impl FnOnce(&mut [u8]) -> R) -> R {
+        lane.port().with(|scratch| change(self.tree.scratch.leaf(0).of_mut(scratch)))
+    }
+
+    /// Puts the operation's value into cell `cell` of leaf image 0, and says what a WRITE of it covers. `None`: it is
+    /// the leaf's word for "absent".
+    fn put(&self, lane: &Lane<'_>, cell: usize) -> Option<Range<usize>> {
+        lane.port().with(|scratch| {
+            let (arguments, image) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch).ok()?;
+            let is_put = LeafMut::new(&self.shape, image).put(cell, arguments.value());
+            is_put.then(|| self.shape.value_write(cell))
+        })
+    }
+
+    /// Binds cell `cell` of leaf image 0 to the operation's key, and says what a WRITE of it covers.
+    fn bind(&self, lane: &Lane<'_>, cell: usize) -> Range<usize> {
+        lane.port().with(|scratch| {
+            if let Ok((arguments, image)) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch) {
+                LeafMut::new(&self.shape, image).bind(cell, arguments.key());
+            }
+        });
+        self.shape.key_write(cell)
+    }
+
+    /// Pushes the WRITE of these bytes of leaf image 0.
+    pub(super) fn push_cell(&self, lane: &Lane<'_>, leaf: Address, bytes: Range<usize>) {
+        let at = self.tree.scratch.leaf(0).at + bytes.start;
+        let offset = leaf.offset() + bytes.start as u64;
+        lane.port().push(Request::write(Label::Entry, leaf.node(), offset, bytes.len(), at));
+        lane.wrote_in_place();
+    }
+
+    /// Closes the batch that this lane leads, if it leads one: its value is the operation's from now on.
+    pub(super) fn seal(&self, lane: &Lane<'_>) {
+        self.batches.seal(lane, |value| {
+            lane.port().with(|scratch| {
+                if let Some(place) = scratch.get_mut(self.plan.value.clone())
+                    && let Some(value) = value.get(..place.len())
+                {
+                    place.copy_from_slice(value);
+                }
+            });
+        });
+    }
+}

@@ -1,0 +1,107 @@
+//! How an operation on a radix tree holds back the epochs, and how it waits for memory.
+
+use super::tree::Tree;
+use crate::index::runner::{self, Patience};
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::memory::{Collection, Participant};
+use crate::operation::{Cause, OpError};
+use crate::port::State;
+use crate::verbs::Request;
+use core::future::Future;
+
+/// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// First and longest pause while it waits, in ns.
+const PAUSE_NS: (u64, u64) = (500_000, 4_000_000);
+
+/// How often it waits rather than have a chunk granted: what was freed may have gone to others.
+const PATIENT_WAITS: u32 = 3;
+
+/// How often it waits at all, on a full pool: its deadline comes before.
+const WAITS_MAX: u32 = 1 << 16;
+
+/// An operation that follows pointers.
+pub(crate) struct UnderWay<'a, 'm, 's> {
+    part: Option<Participant<'s>>,
+    lane: &'a Lane<'m>,
+    collection: Option<&'s Collection<'s>>,
+}
+
+impl runner::UnderWay for UnderWay<'_, '_, '_> {
+    /// If a request failed, it is still under way, until its lane is settled.
+    fn ends<T>(&mut self, result: &Result<T, OpError>) {
+        let failed = matches!(result, Err(OpError { cause: Cause::Verb(_), .. }));
+        match self.part.take() {
+            Some(part) if !failed && !self.lane.must_settle() => part.leave(self.lane),
+            _ => self.cut_short(),
+        }
+    }
+}
+
+impl UnderWay<'_, '_, '_> {
+    /// What it had carved, or taken out of the tree, it may not have told the space.
+    fn cut_short(&self) {
+        if let Some(collection) = self.collection {
+            collection.may_have_lost();
+        }
+    }
+}
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        // A future that is dropped may have requests under way, or locks.
+        if let Some(part) = self.part {
+            if self.lane.port().state() == State::Idle && !self.lane.must_settle() {
+                part.leave(self.lane);
+            }
+            self.cut_short();
+        }
+    }
+}
+
+impl<'s> Tree<'s> {
+    /// What follows pointers holds the answer.
+    pub(crate) fn pin<'a, 'm>(&self, lane: &'a Lane<'m>) -> UnderWay<'a, 'm, 's> {
+        if let Some(part) = self.epochs {
+            part.enter(lane);
+        }
+        UnderWay { part: self.epochs, lane, collection: self.space.collection() }
+    }
+
+    /// While an operation waits for memory, it follows no pointers and holds no lock. So it gives up its pin: the pin
+    /// would hold up the very epoch that the operation waits for. That epoch passes when all other operations have
+    /// ended; `fence_unresponsive` fences a compute node that does not respond.
+    ///
+    /// At first the operation waits for places that leave the limbo list soon: they are reused before another chunk is
+    /// granted. If that takes longer than [`PATIENCE_NS`], or other lanes took these places, a chunk is granted if the
+    /// pool has one.
+    pub(crate) async fn await_memory(
+        &self,
+        lane: &Lane<'_>,
+        patience: &mut Patience,
+        fence_unresponsive: impl Future<Output = ()>,
+    ) -> Result<(), OpError> {
+        let full = Interrupt::NoMemory.into_error();
+        let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Err(full) };
+        if lane.must_settle() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
+            return Err(full);
+        }
+        patience.waits += 1;
+        part.leave(lane);
+        fence_unresponsive.await;
+        let port = lane.port();
+        let began_ns = port.elapsed_ns();
+        let mut pause_ns = PAUSE_NS.0;
+        let mut is_back = false;
+        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
+            port.call(Request::pause(pause_ns)).await?;
+            pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
+            is_back = self.space.is_back(asked);
+        }
+        patience.is_left = is_back && patience.waits < PATIENT_WAITS;
+        part.enter(lane);
+        Ok(())
+    }
+}
