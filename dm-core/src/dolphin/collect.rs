@@ -9,6 +9,7 @@ use super::layout::shape::LEAF_BYTES;
 use crate::error::DecodeError;
 use crate::index::runner::UnderWay;
 use crate::lane::Lane;
+use crate::marks::Mark;
 use crate::lane::interrupt::Interrupt;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
@@ -77,6 +78,7 @@ impl Dolphin<'_> {
                 (TileEnd::Leaf(leaf), Some(tile)) => {
                     let way = self.tree.way();
                     if self.mark_leaf(lane, collection, leaf).await? {
+                        lane.mark(Mark::CHANGE_FINISHED);
                         self.finish(lane, &way, leaf, &cursor).await.map_err(Interrupt::into_error)?;
                         // The same tile again.
                         continue;

@@ -31,6 +31,9 @@
 //! - **Lanes that join are covered.** An entry is shared only after the completion of an addition that was granted. So
 //!   a lane that joins READs behind this addition. The subtraction comes when one lane is left, and the WRITEs of all
 //!   others have completed. Its own WRITE has completed, or is in front of the subtraction in its chain.
+//! - **Lanes do meet.** A lane that enters alone would leave in the chain of its WRITE, and those that came meanwhile
+//!   would enter one after the other. So if one has been told to wait for this leaf, the lane keeps the field until its
+//!   WRITE has completed; others join in between, and the last of them subtracts. If none comes, that costs a round trip.
 //! - **A closer does not wait for long.** At most [`JOINS_MAX`] operations share one addition. None joins once an image
 //!   has shown a closer, or a lane wants the entry for something else.
 //! - **A compute node adds blindly once.** A lane that finds a closer marks its leaf *shut*. Whoever asks for this leaf
@@ -116,16 +119,22 @@ struct State {
     holder: Holder,
     /// The place of the leaf that is shut; 0: none. It stays when the entry is used for other leaves.
     shut: u64,
+    /// A lane was told to wait that would have shared the leaf. Only a hint.
+    hopes: bool,
 }
 
 impl State {
     fn ask(&mut self, leaf: u64, shares: bool) -> Ask {
         match &mut self.holder {
             Holder::Nobody => {
+                self.hopes &= self.leaf == leaf;
                 (self.leaf, self.holder) = (leaf, Holder::Alone);
                 if self.shut == leaf { Ask::Look } else { Ask::Add }
             }
-            Holder::Alone => Ask::Wait,
+            Holder::Alone => {
+                self.hopes |= shares && self.leaf == leaf;
+                Ask::Wait
+            }
             Holder::Shared { inside, joined, ends } => {
                 if shares && self.leaf == leaf {
                     if *ends || *joined >= JOINS_MAX {
@@ -185,21 +194,23 @@ impl State {
 
     /// A lane that has the entry alone keeps it so.
     fn leaves(&mut self) -> Leave {
-        if matches!(self.holder, Holder::Shared { inside: 2.., .. }) {
+        match self.holder {
+            Holder::Shared { inside: 2.., .. } => Leave::Others,
+            Holder::Shared { ends: false, joined: ..JOINS_MAX, .. } if core::mem::take(&mut self.hopes) => Leave::Others,
+            _ => {
+                self.holder = Holder::Alone;
+                Leave::Last
+            }
+        }
+    }
+
+    fn left(&mut self) -> Leave {
+        if let Holder::Shared { inside: inside @ 2.., .. } = &mut self.holder {
+            *inside -= 1;
             return Leave::Others;
         }
         self.holder = Holder::Alone;
         Leave::Last
-    }
-
-    fn left(&mut self) -> Leave {
-        let leave = self.leaves();
-        if leave == Leave::Others
-            && let Holder::Shared { inside, .. } = &mut self.holder
-        {
-            *inside -= 1;
-        }
-        leave
     }
 
     fn settled(&mut self, word: Spear, seat: Seat) -> Settled {
@@ -326,9 +337,9 @@ impl<'s> Entries<'s> {
         }
     }
 
-    /// Whether a lane that is inside, and has one chain of WRITEs to post, subtracts in this chain. If others are inside
-    /// it does not, and says [`Entries::left`] when the WRITEs have completed. Of lanes that WRITE at the same time the
-    /// last one subtracts with a round trip of its own.
+    /// Whether a lane that is inside, and has one chain of WRITEs to post, subtracts in this chain. If others are inside,
+    /// or a lane waits that would join, it does not, and says [`Entries::left`] when the WRITEs have completed. Of lanes
+    /// that WRITE at the same time the last one subtracts with a round trip of its own.
     pub fn leaves(&self, leaf: Address) -> Leave {
         self.state(leaf).map_or(Leave::Last, |mut state| state.leaves())
     }

@@ -99,6 +99,7 @@ impl Dolphin<'_> {
                 Fit::Live => return Ok(Located::Leaf(leaf)),
                 Fit::Retired(heir) if cursor.slot.fresh || planted(Mutant::HEIRS_FROM_COPY) => {
                     if attempts >= LOOKS_MAX {
+                        lane.mark(Mark::CHANGE_FINISHED);
                         self.finish(lane, way, leaf, &cursor).await?;
                     } else {
                         lane.mark(Mark::HEIR_FOLLOWED);

@@ -123,6 +123,7 @@ impl Dolphin<'_> {
         leaf: Address,
     ) -> Result<Attempted, Interrupt> {
         if cursor.slot.fresh && matches!(self.fit(lane, leaf, &self.plan.key)?, Fit::Retired(_)) {
+            lane.mark(Mark::CHANGE_FINISHED);
             self.finish(lane, way, leaf, cursor).await?;
         } else {
             lane.mark(Mark::STALE_CACHE);

@@ -428,6 +428,28 @@ fn lanes_share_one_addition_and_one_subtraction() {
 }
 
 #[test]
+fn a_lane_that_was_told_to_wait_finds_the_leaf_still_shared() {
+    with_entries(16, |entries, lanes| {
+        let [first, second, ..] = lanes else { unreachable!() };
+        for others in [leaf(0), leaf(1)] {
+            assert_eq!(entries.enter(first, leaf(0)), Ok(Ask::Add));
+            assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Wait));
+            assert_eq!(entries.entered(first, leaf(0), Spear::FREE), Entered::Granted);
+            assert_eq!(entries.leaves(leaf(0)), Leave::Others, "the second lane may come");
+            if others == leaf(0) {
+                assert_eq!(entries.enter(second, others), Ok(Ask::Join));
+                assert_eq!(entries.left(first, leaf(0)), Leave::Others);
+                assert_eq!(entries.leaves(leaf(0)), Leave::Last, "nobody else was told to wait");
+                entries.out(second, leaf(0));
+            } else {
+                assert_eq!(entries.left(first, leaf(0)), Leave::Last, "nobody came");
+                entries.out(first, leaf(0));
+            }
+        }
+    });
+}
+
+#[test]
 fn one_addition_is_for_a_bounded_number_of_operations() {
     with_entries(16, |entries, lanes| {
         assert_eq!(entries.enter(&lanes[0], leaf(0)), Ok(Ask::Add));
