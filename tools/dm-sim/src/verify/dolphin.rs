@@ -62,8 +62,11 @@ impl TreeKind for Dolphin {
         ]
     }
 
+    /// There is no redo record and no merge. Deaths of repairers and self-fencing are tested by enumerated deaths. A node
+    /// is seen torn only if it changes twice between two lines of one READ; a property test of the look-up makes such
+    /// images.
     fn rare_marks() -> &'static [Mark] {
-        &[]
+        &[Mark::TORN_READ, Mark::REDO_REPLAYED, Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED]
     }
 
     /// Deaths are not survived yet.
