@@ -35,13 +35,15 @@
 //! - `server`: [`serve`]. `members`: which process announced which row. `process`: a client process, identified for
 //!   good.
 //! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives returns.
-//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes on command lines.
+//! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes on command lines; `log`: its
+//!   log.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod arguments;
 mod calls;
 mod client;
 pub mod daemon;
+mod log;
 mod members;
 mod message;
 pub(crate) mod process;

@@ -61,6 +61,16 @@ pub enum PoolError {
         /// The pool of the first one.
         expected: String,
     },
+    /// Two names are of one memory node, or of two that say so.
+    #[error("memory node {node} is named twice, by {} and {}: name each memory node of the pool once", first.display(), second.display())]
+    Twice {
+        /// The number of the memory node.
+        node: u16,
+        /// The first name.
+        first: PathBuf,
+        /// The second one.
+        second: PathBuf,
+    },
     /// The memory nodes have different incarnations of the pool.
     #[error(
         "memory node {node} is of incarnation {found} of the pool, memory node 0 of {expected}: restart all of them on \
@@ -361,6 +371,7 @@ fn describe(
     superblocks: impl Iterator<Item = (PathBuf, [u8; Superblock::BYTES])>,
 ) -> Result<Vec<NodeDescription>, PoolError> {
     let mut descriptions: Vec<NodeDescription> = Vec::new();
+    let mut names: Vec<PathBuf> = Vec::new();
     for (socket, bytes) in superblocks {
         let description = match Superblock::decode(&bytes) {
             Ok(description) => description,
@@ -375,7 +386,12 @@ fn describe(
                 expected: pool_name(first.identity.pool_id),
             });
         }
+        let node = description.identity.node;
+        if let Some(at) = descriptions.iter().position(|other| other.identity.node == node) {
+            return Err(PoolError::Twice { node: node.0, first: names.swap_remove(at), second: socket });
+        }
         descriptions.push(description);
+        names.push(socket);
     }
     if let Some(first) = descriptions.first()
         && let Some(other) =

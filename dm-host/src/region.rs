@@ -20,7 +20,7 @@ mod pages;
 mod survivors;
 
 pub use layout::{Layout, LineMode};
-pub use pages::Pages;
+pub use pages::{Mapped, Pages};
 
 use dm_core::layout::LINE_BYTES;
 use dm_core::remote::superblock::MAGIC;

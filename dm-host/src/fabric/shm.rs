@@ -91,7 +91,7 @@ pub enum ShmError {
         found: u16,
     },
     /// A memory node belongs to another pool, or one is missing.
-    #[error("{given} memory nodes are connected, memory node {node} belongs to a pool of {pool}")]
+    #[error("{given} {} connected, memory node {node} belongs to a pool of {pool}", if *given == 1 { "memory node is" } else { "memory nodes are" })]
     Count {
         /// Memory nodes that are connected.
         given: usize,

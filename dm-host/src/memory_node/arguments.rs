@@ -1,5 +1,6 @@
 //! The command line of the daemon, and what it says about the pool.
 
+use super::log::LogLevel;
 use super::size;
 #[cfg(feature = "verbs")]
 use super::verbs::settings::{self, VerbsArguments};
@@ -19,7 +20,10 @@ use zerocopy::IntoBytes as _;
     name = "dm-memd",
     version,
     args_override_self = true,
-    after_help = "Example: a pool of two memory nodes\n  dm-memd --size 4GiB --socket /run/dm/0 --node-id 0 --memory-nodes 2\n  dm-memd --size 4GiB --socket /run/dm/1 --node-id 1 --memory-nodes 2"
+    after_help = "Example: a pool of two memory nodes\n  dm-memd --size 4GiB --socket /run/dm/0 --node-id 0 --memory-nodes 2\n  dm-memd --size 4GiB --socket /run/dm/1 --node-id 1 --memory-nodes 2\n\n\
+                  The log has a line for each compute node that joins, leaves, dies or is fenced, each refusal, start and end. RUST_LOG \
+                  in the environment takes a level as --log-level does, or one for each part, e.g. \
+                  warn,dm_host::memory_node=debug. Lines begin with the time, unless journald reads them and adds it."
 )]
 pub struct Arguments {
     /// How compute processes reach the memory
@@ -69,6 +73,10 @@ pub struct Arguments {
     /// Incarnation of the pool, the same on all its memory nodes [default: 1, or one more than in a file that is kept]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) incarnation: Option<u64>,
+
+    /// What to tell on the standard error [default: RUST_LOG of the environment, or else info]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub(super) log_level: Option<LogLevel>,
 
     /// Die when the process that started this one does
     #[arg(long)]

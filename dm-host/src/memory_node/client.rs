@@ -253,10 +253,7 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
     let no_answer = |source: io::Error| ConnectError::NoAnswer { socket: socket.to_owned(), source };
     let stream = UnixStream::connect(socket)
         .map_err(|source| ConnectError::NotListening { socket: socket.to_owned(), source })?;
-    let deadline = Instant::now() + ANSWER_WAIT;
-    stream.set_write_timeout(Some(ANSWER_WAIT)).map_err(no_answer)?;
-    (&stream).write_all(&Hello { version: VERSION }.encode()).map_err(no_answer)?;
-    let (bytes, fd) = receive(&stream, deadline).map_err(no_answer)?;
+    let (bytes, fd) = greet(&stream).map_err(no_answer)?;
     let welcome =
         Welcome::decode(&bytes).map_err(|source| ConnectError::Protocol { socket: socket.to_owned(), source })?;
     let fd = fd.ok_or_else(|| ConnectError::NoRegion { socket: socket.to_owned() })?;
@@ -280,6 +277,17 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
         let _ = node.watched.set(watched);
     }
     Ok(node)
+}
+
+/// Sends the hello and receives the answer. A memory node that has as many connections as it takes refuses without waiting
+/// for the hello, and hangs up: the hello cannot be sent then, but the refusal is there.
+fn greet(stream: &UnixStream) -> io::Result<([u8; WELCOME_BYTES], Option<OwnedFd>)> {
+    let deadline = Instant::now() + ANSWER_WAIT;
+    stream.set_write_timeout(Some(ANSWER_WAIT))?;
+    let mut writer = stream;
+    let sent = writer.write_all(&Hello { version: VERSION }.encode());
+    // Of two failures, the first one is the reason.
+    receive(stream, deadline).map_err(|error| sent.err().unwrap_or(error))
 }
 
 /// Receives a welcome and the file that comes with it.
@@ -310,4 +318,23 @@ fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<([u8; WELCOME_B
         }
     }
     Ok((bytes, fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::HeadError;
+    use super::super::wire::{Answer, refusal};
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_heard_after_the_memory_node_has_hung_up() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(&refusal(Answer::Full)).unwrap();
+        drop(there);
+        let (bytes, file) = greet(&here).unwrap();
+        assert_eq!((Welcome::decode(&bytes), file.is_none()), (Err(HeadError::Full.into()), true));
+        let (here, there) = UnixStream::pair().unwrap();
+        drop(there);
+        assert_eq!(greet(&here).unwrap_err().kind(), io::ErrorKind::BrokenPipe, "the reason, not its consequence");
+    }
 }

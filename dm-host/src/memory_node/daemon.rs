@@ -11,7 +11,7 @@
 
 pub use super::arguments::Arguments;
 use super::arguments::{FabricKind, Lines};
-use super::{ServeOptions, serve};
+use super::{ServeOptions, log, serve};
 use crate::fabric::shm::litmus;
 use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
@@ -41,6 +41,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let with_file = arguments.with_file()?;
     #[cfg(feature = "verbs")]
     let arguments = with_file.as_ref().unwrap_or(arguments);
+    log::start(arguments.log_level);
     if arguments.exit_with_parent {
         let parent = getppid();
         set_parent_process_death_signal(Some(Signal::TERM))?;

@@ -75,9 +75,9 @@ impl Members {
         self.announced.remove(&(name, connection));
     }
 
-    /// Forgets a connection that cannot write any more.
-    pub(super) fn forget(&mut self, connection: u32) {
-        self.announced.retain(|(_, other)| *other != connection);
+    /// Forgets a connection that cannot write any more. Returns the names that it acted for.
+    pub(super) fn forget(&mut self, connection: u32) -> Vec<Name> {
+        self.announced.extract_if(.., |(_, other)| *other == connection).map(|(name, _)| name).collect()
     }
 
     /// Refuses `name` and earlier incarnations of its row from now on. Returns the connections that act for one of
@@ -116,7 +116,7 @@ mod tests {
         assert!(members.announce(4, name(5, 5)));
         // A second fence, of a later incarnation.
         assert_eq!(members.fence(name(5, 3)), [1]);
-        members.forget(1);
+        assert_eq!((members.forget(1), members.forget(1)), (vec![name(5, 3)], Vec::new()));
         assert_eq!(members.fence(name(5, 3)), [0; 0]);
         assert_eq!(members.fence(name(5, 9)), [2, 4]);
         // A fence of an older incarnation takes nothing back.

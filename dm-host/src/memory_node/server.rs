@@ -137,6 +137,8 @@ pub fn serve(
     // The server accepts later: clients that connect early wait.
     format(&region)?;
     ready(&Ready { options, region: &region });
+    let (node, nodes) = (options.node_id.0, options.memory_nodes);
+    tracing::info!(node, nodes, incarnation = options.incarnation, socket = %options.socket.display(), "serving");
     let mut server =
         Server { region, options, bound, clients: Vec::new(), members: Members::default(), next_connection: 1 };
     server.run(stop)
@@ -217,6 +219,8 @@ struct Member {
     /// It broke the protocol, so the end of its stream proves nothing any more. The daemon does not read from it, and
     /// takes it to have the region until its process is gone.
     broke_protocol: bool,
+    /// The log has told that it is being fenced: calls are repeated until its process is gone.
+    is_fencing_told: bool,
 }
 
 impl Member {
@@ -259,6 +263,7 @@ impl Server<'_> {
         loop {
             let news = self.wait(stop)?;
             if news.stopped {
+                tracing::info!(connections = self.clients.len(), "stopping: told to by a signal");
                 return Ok(());
             }
             let mut leaving: Vec<(usize, &str)> = news.gone.into_iter().map(|at| (at, "is gone")).collect();
@@ -426,11 +431,22 @@ impl Server<'_> {
         match procedure {
             ANNOUNCE => {
                 let announced = Name::from_words(a, b).is_some_and(|name| self.members.announce(connection, name));
+                if announced {
+                    tracing::info!(row = a, incarnation = b, connection, "a compute node joined");
+                } else {
+                    tracing::warn!(
+                        row = a,
+                        incarnation = b,
+                        connection,
+                        "refused a compute node that was fenced before"
+                    );
+                }
                 return if announced { Reply::Done } else { Reply::Impossible } as u64;
             }
             WITHDRAW => {
                 if let Some(name) = Name::from_words(a, b) {
                     self.members.withdraw(connection, name);
+                    tracing::info!(row = a, incarnation = b, connection, "a compute node left");
                 }
                 return Reply::Done as u64;
             }
@@ -451,20 +467,30 @@ impl Server<'_> {
         let Some(name) = name else { return Reply::Done };
         let mut reply = Reply::Done;
         for connection in self.members.fence(name) {
-            let member = self.clients.iter().find_map(|client| match &client.stage {
+            let member = self.clients.iter_mut().find_map(|client| match &mut client.stage {
                 Stage::Member(member) if member.connection == connection => Some(member),
                 _ => None,
             });
             let Some(member) = member else { continue };
             if member.is_gone() {
                 // Before the answer: a node that continues after it must not meet a line that the dead process holds.
-                self.region.release_dead_writers(u64::from(connection));
-                self.members.forget(connection);
+                let lines = self.region.release_dead_writers(u64::from(connection));
+                tell_deaths(self.members.forget(connection), member, lines, "is gone");
                 continue;
             }
             let killed = member.process.as_ref().is_some_and(|process| process.kill().is_ok());
             let pid = member.pid.map(Pid::as_raw_nonzero);
-            tracing::warn!(connection, pid, row = name.row, incarnation = name.incarnation, killed, "fencing");
+            if !std::mem::replace(&mut member.is_fencing_told, true) {
+                let Name { row, incarnation } = name;
+                tracing::warn!(
+                    row,
+                    incarnation,
+                    connection,
+                    pid,
+                    killed,
+                    "fencing a compute node: its process is ended"
+                );
+            }
             reply = match (killed, reply) {
                 (true, Reply::Done) => Reply::Pending,
                 (true, reply) => reply,
@@ -505,7 +531,7 @@ impl Server<'_> {
             _ => return Verdict::Leave("hung up before it was welcomed"),
         }
         let pid = peer_pid(&client.stream);
-        tracing::info!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
+        tracing::debug!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
         client.stage = Stage::Member(Member {
             connection,
             pid,
@@ -513,6 +539,7 @@ impl Server<'_> {
             bytes: [0; CALL_BYTES],
             received: 0,
             broke_protocol: false,
+            is_fencing_told: false,
         });
         Verdict::Stay
     }
@@ -531,12 +558,28 @@ impl Server<'_> {
     fn part(&mut self, position: usize, why: &str) {
         let client = self.clients.swap_remove(position);
         let Stage::Member(member) = client.stage else {
-            tracing::warn!("a client {why}");
+            tracing::warn!("refused a client: it {why}");
             return;
         };
         let lines = self.region.release_dead_writers(u64::from(member.connection));
-        self.members.forget(member.connection);
-        let (connection, pid) = (member.connection, member.pid.map(Pid::as_raw_nonzero));
-        tracing::info!(connection, pid, lines, "a compute process {why}; lines released that it was writing");
+        tell_deaths(self.members.forget(member.connection), &member, lines, why);
+    }
+}
+
+/// Tells of a process that is gone which compute nodes it had not withdrawn; those have died with it.
+fn tell_deaths(names: Vec<Name>, member: &Member, lines: u32, why: &str) {
+    let (connection, pid) = (member.connection, member.pid.map(Pid::as_raw_nonzero));
+    if names.is_empty() {
+        tracing::debug!(connection, pid, lines, "a compute process {why}");
+    }
+    for Name { row, incarnation } in names {
+        tracing::warn!(
+            row,
+            incarnation,
+            connection,
+            pid,
+            lines,
+            "a compute node died: its process {why}; lines released"
+        );
     }
 }

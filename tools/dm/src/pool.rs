@@ -68,7 +68,9 @@ impl Children {
                 .args(["--node-id", &node.to_string(), "--memory-nodes", &start.memory_nodes.to_string()])
                 .arg("--socket")
                 .arg(&socket)
-                .arg("--exit-with-parent");
+                .arg("--exit-with-parent")
+                // Nobody reads the rest: what stops it at its start is an error.
+                .args(["--log-level", "error"]);
             if let Some(bytes) = start.chunk_bytes {
                 command.args(["--chunk-size", &bytes.to_string()]);
             }
