@@ -13,6 +13,7 @@
 //! | `workload` | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | `kinds` | what the command line has to know of each kind of index |
 //! | `keys` | real keys from a file, for slots of fixed size |
+//! | `progress` | how far a command is, on a terminal |
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
 //! | `failure` | why a command ends early |
@@ -27,6 +28,7 @@ mod kinds;
 pub mod layout;
 mod members;
 mod pool;
+mod progress;
 mod report;
 mod soak;
 mod tool;

@@ -6,14 +6,14 @@ use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::membership::lease::LeaseConfig;
-use dm_core::operation::{Census, OpError, Operation, Outcome, Part};
+use dm_core::operation::{Cause, Census, OpError, Operation, Outcome, Part};
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
-use dm_host::pool::Pool;
+use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::block_on;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -88,6 +88,31 @@ impl LeaseArguments {
 /// Records of a page.
 pub(crate) const PAGE_RECORDS: usize = 1000;
 
+/// Why a walk through an index did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WalkError {
+    /// The index is damaged, or was changed meanwhile: what and where.
+    #[error("{0}")]
+    Damaged(String),
+    /// It says nothing of the index.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl WalkError {
+    fn of(error: OpError) -> Self {
+        let is_damage = match error.cause {
+            // Another status is of a pointer to where no memory is.
+            Cause::Verb(error) => !error.effect_unknown(),
+            Cause::Corrupt { .. } | Cause::Retries { .. } => true,
+            _ => false,
+        };
+        // Not the whole error: that nothing was changed goes without saying.
+        let what = error.cause.to_string();
+        if is_damage { Self::Damaged(what) } else { Self::Failed(what) }
+    }
+}
+
 /// An index opened on one lane.
 pub(crate) struct Tool<'a, 'i, 's, 'm> {
     /// The index.
@@ -114,15 +139,21 @@ impl Tool<'_, '_, '_, '_> {
     }
 
     /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
-    pub(crate) fn census(&mut self) -> Result<Census, Failure> {
-        let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(Failure::run)?;
+    pub(crate) fn walk(&mut self) -> Result<Census, WalkError> {
+        let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(WalkError::of)?;
         if census.levels == 0 {
-            let (entry, parameters) = self.pool.find_index(self.name).map_err(Failure::run)?;
-            if let Some(lost) = self.pool.lost_root(&entry, &parameters).map_err(Failure::run)? {
-                return Err(Failure::run(lost));
+            let failed = |error: PoolError| WalkError::Failed(error.to_string());
+            let (entry, parameters) = self.pool.find_index(self.name).map_err(failed)?;
+            if let Some(lost) = self.pool.lost_root(&entry, &parameters).map_err(failed)? {
+                return Err(WalkError::Damaged(lost.to_string()));
             }
         }
         Ok(census)
+    }
+
+    /// [`Tool::walk`] for commands that do not tell damage from other failures.
+    pub(crate) fn census(&mut self) -> Result<Census, Failure> {
+        self.walk().map_err(Failure::run)
     }
 
     /// Puts a key and, for writes, a value into the scratch. `Err` names what has a length that is not allowed.

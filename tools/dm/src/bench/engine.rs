@@ -8,6 +8,7 @@ use super::plan::Plan;
 use super::runs::Run;
 use crate::failure::Failure;
 use crate::kinds;
+use crate::progress::progress;
 use crate::report::machine::Machine;
 use crate::report::simulation::Simulation;
 use crate::report::{Basis, Guarantee, Hotspot, KindReport, Report, Tree, VerbCounts};
@@ -24,8 +25,6 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::solo::block_on;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal as _;
 use std::time::Instant;
 
 /// Records between two keys that warm the cache: a few leaves.
@@ -191,7 +190,7 @@ pub(super) fn bulk_load<'m, I: Index, F: Fabric<'m>>(
     let sorting = Instant::now();
     let order = sorted(keys, records, plan.parameters.key_bytes());
     let sort_s = sorting.elapsed().as_secs_f64();
-    let progress = progress("loading", records);
+    let progress = progress("loading", Some(records));
     let began = Instant::now();
     let places = index.plan();
     let loaded = block_on(fabric, lane, async {
@@ -367,20 +366,6 @@ pub fn sorted(keys: &KeySource, records: u64, key_bytes: usize) -> Order {
             Order::Listed(order.into_iter().map(|(_, record)| record).collect())
         }
     }
-}
-
-/// A bar on the standard error, if that is a terminal.
-pub(super) fn progress(what: &str, total: u64) -> ProgressBar {
-    if total == 0 || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {human_pos} of {human_len}, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar
 }
 
 /// What the fabric guarantees, for the report.

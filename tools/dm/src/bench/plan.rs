@@ -328,7 +328,15 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
 
 fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> usize {
     let property = runs.iter().find_map(|run| run.spec.value_bytes);
-    let Some(bytes) = arguments.value_bytes else { return property.unwrap_or(8) as usize };
+    let Some(bytes) = arguments.value_bytes else {
+        if property.is_none() && !(arguments.property_files.is_empty() && arguments.properties.is_empty()) {
+            notices.push(
+                "values of 8 bytes; YCSB's default is 10 fields of 100 bytes: -p fieldcount=10, or --value-bytes 1000"
+                    .to_owned(),
+            );
+        }
+        return property.unwrap_or(8) as usize;
+    };
     overrides(notices, "--value-bytes", bytes as u64, "fieldcount x fieldlength", property.map(u64::from));
     bytes
 }

@@ -9,6 +9,7 @@ use super::runs::Run;
 use super::threads::{Bench, Setting, Thread};
 use crate::failure::Failure;
 use crate::pool::{FabricName, Memory, RdmaArguments, discard};
+use crate::progress::progress;
 use crate::report::{Hotspot, MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
 use crate::workload::spec::Spec;
 use crate::workload::stream::{InsertCounter, Workload};
@@ -148,7 +149,7 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
         let works = (0..step)
             .map(|first| Warmer { shared: &shared, key: &warm.key, next: first, step, end: warm.positions })
             .collect();
-        self.bench.drive(&mut self.workers, works, &shared, &super::engine::progress("warming", 0)).map(drop)
+        self.bench.drive(&mut self.workers, works, &shared, &progress("warming", Some(0))).map(drop)
     }
 
     fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
@@ -169,7 +170,7 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
                 Generator::new(&shared, streams.collect(), first)
             })
             .collect();
-        let progress = super::engine::progress(&run.name, operations);
+        let progress = progress(&run.name, Some(operations));
         let before = hotspot(plan, workers);
         let (works, wall) = bench.drive(workers, works, &shared, &progress)?;
         let after = hotspot(plan, workers);

@@ -7,14 +7,16 @@
 //! of the shm engine has.
 
 use super::baseline::thread_ns;
-use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, progress, tally, validate, warm_key};
+use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
 use super::plan::{Plan, SimPlan};
 use super::runs::Run;
 use crate::failure::Failure;
 use crate::kinds;
+use crate::progress::progress;
 use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
+use crate::report::text::counted;
 use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
 use crate::workload::OperationKind;
 use crate::workload::random::Random;
@@ -65,8 +67,9 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     let memory_nodes = usize::from(plan.start.memory_nodes);
     if sim.colocated && memory_nodes != sim.compute_nodes as usize {
         return Err(Failure::Usage(format!(
-            "--colocated: {} compute nodes and {memory_nodes} memory nodes; it takes as many of each",
-            sim.compute_nodes
+            "--colocated: {} and {}; it takes as many of each",
+            counted(sim.compute_nodes, "compute node"),
+            counted(memory_nodes as u64, "memory node")
         )));
     }
     let host_bytes = if sim.raw_read.is_some() { RAW_REGION_BYTES } else { plan.start.region_bytes as usize };
@@ -315,7 +318,7 @@ impl Counted<'_> {
         };
         let marks_before: Vec<u64> = marks(&workers);
         let before = workers.snapshot();
-        let progress = progress(self.name, self.operations);
+        let progress = progress(self.name, Some(self.operations));
         let began_ns = thread_ns();
         let end = ramp_operations + self.operations;
         while workers.done() < end && !workers.is_finished() {

@@ -1,4 +1,4 @@
-//! `dm dump` and `dm load`: an index to a file and back.
+//! `dm dump` and `dm load`: an index to a file or a pipe, and back.
 //!
 //! ```text
 //! offset  bytes
@@ -25,6 +25,7 @@
 use super::destination::Destination;
 use crate::failure::{Failure, print};
 use crate::pool::discard;
+use crate::progress::progress;
 use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, show, with_tool};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
@@ -34,19 +35,23 @@ use dm_core::remote::catalog::IndexKind;
 use dm_host::kinds::IndexParameters;
 use dm_host::pool::PoolError;
 use dm_host::solo::block_on;
+use indicatif::ProgressBar;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"dm-dump\n";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 80;
+/// Records between two steps of the progress that is shown.
+const SHOWN_RECORDS: u64 = 256;
 static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// Arguments of `dm dump`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names - | zstd > names.dump.zst\n\n\
+    after_help = "Example:\n  dm dump --pool /run/dm/0 --index names names.dump\n  dm dump --pool /run/dm/0 --index names | zstd > names.dump.zst\n  \
+                  dm dump --pool /run/dm/0 --index names | dm load --pool /run/other/0 --index names\n\n\
                   A regular file is written under another name, beside it, and gets its own when it is whole; what was there before \
                   stays until then, and for good if the dump fails. It keeps its permissions; a new one is its owner's alone. A link stays: \
                   what it leads to is written. A pipe or a device is written as it is.\n\
@@ -65,14 +70,17 @@ pub(super) struct DumpArguments {
     in_use: bool,
 
     /// Where to write, - for the standard output
+    #[arg(default_value = "-")]
     file: PathBuf,
 }
 
 /// Arguments of `dm load`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n\n\
+#[command(
+    after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n  zstd -d < names.dump.zst | dm load --pool /run/dm/0 --index names\n\n\
                         A file is checked whole before anything is written. A pipe can be loaded into an empty or a new \
-                        index only: its records become visible when its last byte has been checked.")]
+                        index only: its records become visible when its last byte has been checked."
+)]
 pub(super) struct LoadArguments {
     #[command(flatten)]
     pool: PoolArguments,
@@ -82,10 +90,27 @@ pub(super) struct LoadArguments {
     index: String,
 
     /// What to read, - for the standard input
+    #[arg(default_value = "-")]
     file: PathBuf,
 }
 
+/// Shows now and then how many records are done.
+fn show_progress(bar: &ProgressBar, records: u64) {
+    if records.is_multiple_of(SHOWN_RECORDS) {
+        bar.set_position(records);
+    }
+}
+
+/// A file, in messages.
+fn shown(path: &Path, standard: &str) -> String {
+    if path == Path::new("-") { standard.to_owned() } else { path.display().to_string() }
+}
+
 pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
+    if arguments.file == Path::new("-") && io::stdout().is_terminal() {
+        let what = "the standard output is a terminal, and a dump is not text: name a file, or a pipe behind |";
+        return Err(Failure::Usage(what.to_owned()));
+    }
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     with_tool(&node, &arguments.index, |tool| {
@@ -114,7 +139,9 @@ fn write_dump(
     path: &Path,
     wanted: Option<u64>,
 ) -> Result<u64, Failure> {
-    let failed = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
+    let failed = |error: io::Error| Failure::Run(format!("{}: {error}", shown(path, "the standard output")));
+    let bar = progress("dumping", wanted);
+    let mut dumped = 0;
     let mut out = BufWriter::with_capacity(1 << 18, out);
     let mut crc = CRC.digest();
     let mut emit = |bytes: &[u8]| {
@@ -130,8 +157,12 @@ fn write_dump(
             emit(&(value.len() as u32).to_le_bytes())?;
         }
         emit(key)?;
-        emit(value)
+        emit(value)?;
+        dumped += 1;
+        show_progress(&bar, dumped);
+        Ok(())
     })?;
+    bar.finish_and_clear();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != count) {
         return Err(Failure::Run(format!(
             "a scan found {count} records, the walk before {wanted}: the index is damaged, or was written to meanwhile (then dump it \
@@ -172,7 +203,7 @@ struct Reader<'p, R> {
 
 impl<'p, R: Read> Reader<'p, R> {
     fn new(mut input: R, path: &'p Path) -> Result<Self, Failure> {
-        let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+        let bad = |what: String| Failure::Run(format!("{}: {what}", shown(path, "the standard input")));
         let mut header = [0; HEADER_BYTES];
         input.read_exact(&mut header).map_err(|error| bad(cut_short(&error, 0)))?;
         if header[..8] != MAGIC {
@@ -197,7 +228,7 @@ impl<'p, R: Read> Reader<'p, R> {
     /// The next record, key and value; `None` after the last one, when everything has been checked.
     fn next(&mut self) -> Result<Option<Record<'_>>, Failure> {
         let (path, count) = (self.path, self.count);
-        let bad = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+        let bad = |what: String| Failure::Run(format!("{}: {what}", shown(path, "the standard input")));
         let short = |error: io::Error| bad(cut_short(&error, count));
         let mut marker = [0];
         self.input.read_exact(&mut marker).map_err(short)?;
@@ -270,19 +301,32 @@ pub(super) fn load(arguments: &LoadArguments) -> Result<(), Failure> {
         Ok::<_, Failure>((BufReader::with_capacity(1 << 18, file), seekable))
     };
     if path == Path::new("-") {
-        return load_from(arguments, Reader::new(io::stdin().lock(), path)?, false);
+        if io::stdin().is_terminal() {
+            return Err(Failure::Usage(
+                "the standard input is a terminal: name a file, or pipe a dump into it".to_owned(),
+            ));
+        }
+        return load_from(arguments, Reader::new(io::stdin().lock(), path)?, None);
     }
     let (input, is_file) = open()?;
     if !is_file {
-        return load_from(arguments, Reader::new(input, path)?, false);
+        return load_from(arguments, Reader::new(input, path)?, None);
     }
     let mut reader = Reader::new(input, path)?;
-    while reader.next()?.is_some() {}
-    load_from(arguments, Reader::new(open()?.0, path)?, true)
+    let bar = progress("checking", None);
+    while reader.next()?.is_some() {
+        show_progress(&bar, reader.count);
+    }
+    bar.finish_and_clear();
+    load_from(arguments, Reader::new(open()?.0, path)?, Some(reader.count))
 }
 
-/// Loads records into the index; `checked`: the whole input has been read before.
-fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, checked: bool) -> Result<(), Failure> {
+/// Loads records into the index; `checked`: how many there are, if the whole input has been read before.
+fn load_from<R: Read>(
+    arguments: &LoadArguments,
+    mut reader: Reader<'_, R>,
+    checked: Option<u64>,
+) -> Result<(), Failure> {
     let name = &arguments.index;
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
@@ -319,18 +363,21 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         let bulk_loads = reader.parameters.items.is_none();
+        let bar = progress("loading", checked);
         if census.levels == 0 && bulk_loads {
-            bulk(tool, &mut reader)?;
-        } else if checked || census.levels == 0 && created {
+            bulk(tool, &mut reader, &bar)?;
+        } else if checked.is_some() || census.levels == 0 && created {
             while let Some((key, value)) = reader.next()? {
                 tool.arguments(key, Some(value)).map_err(Failure::Run)?;
                 tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
+                show_progress(&bar, reader.count);
             }
         } else {
             return Err(Failure::Run(format!(
                 "index \"{name}\" has been in use: a pipe that breaks off would leave a part in it; load from a file"
             )));
         }
+        bar.finish_and_clear();
         Ok(())
     });
     if let Err(failure) = loaded {
@@ -344,13 +391,18 @@ fn load_from<R: Read>(arguments: &LoadArguments, mut reader: Reader<'_, R>, chec
 }
 
 /// No record of a bulk load is visible before its end, which comes after the input has been checked.
-fn bulk<R: Read>(tool: &mut Tool<'_, '_, '_, '_>, reader: &mut Reader<'_, R>) -> Result<(), Failure> {
+fn bulk<R: Read>(
+    tool: &mut Tool<'_, '_, '_, '_>,
+    reader: &mut Reader<'_, R>,
+    bar: &ProgressBar,
+) -> Result<(), Failure> {
     let (index, lane) = (tool.index, tool.lane);
     let mut records = false;
     while let Some((key, value)) = reader.next()? {
         records = true;
         tool.arguments(key, Some(value)).map_err(Failure::Run)?;
         block_on(tool.fabric, lane, index.bulk_append(lane)).map_err(Failure::run)?;
+        show_progress(bar, reader.count);
     }
     if records { block_on(tool.fabric, lane, index.bulk_finish(lane)).map_err(Failure::run) } else { Ok(()) }
 }

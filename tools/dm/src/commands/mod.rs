@@ -3,10 +3,12 @@
 //! Exit codes: 0 done, 1 it failed, 2 what was asked for makes no sense. Every error is one line on the standard error
 //! that says what and where.
 
+mod check;
 mod create;
 mod destination;
 mod doctor;
 mod dump;
+mod generate;
 mod inspect;
 mod layout;
 mod litmus;
@@ -48,11 +50,13 @@ enum Command {
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),
+    /// Walk every index of a pool, and tell what is damaged where
+    Check(check::Arguments),
     /// Finish what dead compute nodes left; safe on a pool in use
     Repair(repair::Arguments),
-    /// Write an index to a file
+    /// Write an index to a file or a pipe
     Dump(dump::DumpArguments),
-    /// Load an index from a file that dump wrote
+    /// Load an index from what dump wrote, a file or a pipe
     Load(dump::LoadArguments),
     /// List, show, check or bless the golden files of the remote layouts
     Layout(layout::Arguments),
@@ -67,6 +71,10 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Try to see on a pool what indexes rely on not to happen
     Litmus(litmus::Arguments),
+    /// Write the manual pages of dm and dm-memd
+    Man(generate::ManArguments),
+    /// Print a script that completes command lines of dm or dm-memd in a shell
+    Completions(generate::CompletionArguments),
     /// Be the daemon of one memory node, as dm-memd is
     Memd(Box<daemon::Arguments>),
 }
@@ -82,9 +90,12 @@ pub fn main() -> ExitCode {
         // Help and version.
         Err(error) => error.exit(),
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    // The daemon starts a log of its own.
+    if !matches!(cli.command, Command::Memd(_)) {
+        let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+            .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    }
     let done = match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Churn(arguments) => churn::run(&arguments),
@@ -92,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Create(arguments) => create::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
@@ -101,6 +113,8 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Litmus(arguments) => litmus::run(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", &arguments),
     };
     match done {

@@ -51,6 +51,9 @@ fn bad_arguments_are_told_in_one_line() {
         ("repair --pool x --lease-ms 99", ["--lease-ms 99", "at least 100"]),
         ("inspect --pool x --lease-ms 3600001", ["--lease-ms 3600001", "longer than an hour"]),
         ("soak --seconds 1 --lease-ms 18446744073709551615", ["--lease-ms", "too large"]),
+        ("inspect --pool x --watch-ms 3600001", ["--watch-ms", "..=3600000"]),
+        ("completions tcsh", ["tcsh", "bash"]),
+        ("memd --size 1MiB --log-level loud", ["--log-level", "warn, info"]),
         ("soak", ["--minutes", "required"]),
         ("soak --minutes 1 --seconds 1", ["--minutes", "--seconds"]),
         ("soak --seconds 1 --writers 0", ["--writers", "1..=64"]),
@@ -62,8 +65,9 @@ fn bad_arguments_are_told_in_one_line() {
 
 #[test]
 fn help_comes_with_an_example() {
-    let commands =
-        ["", "bench", "figures", "create", "shell", "inspect", "repair", "soak", "dump", "load", "layout", "memd"];
+    let commands = "bench figures create shell inspect check repair soak dump load layout man completions memd"
+        .split(' ')
+        .chain([""]);
     for arguments in commands {
         let out = dm(&format!("{arguments} --help")).good();
         assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");

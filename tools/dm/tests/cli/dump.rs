@@ -1,20 +1,20 @@
 //! `dm dump` and `dm load`, and indexes that are damaged.
 
-use crate::{Nodes, SMALL, command, dm, dm_fed};
+use crate::{Ended, Nodes, SMALL, command, dm, dm_fed};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
 /// A memory node whose region is a file, with an index of 2000 records.
-fn on_a_file(name: &str) -> (Nodes, fs::File) {
+pub(crate) fn on_a_file(name: &str) -> (Nodes, fs::File) {
     let mut nodes = Nodes { daemons: Vec::new(), directory: tempfile::tempdir().unwrap() };
     let region = nodes.file("region");
     let arguments = format!(
-        "memd --size 16MiB --lines sequence --exit-with-parent --file {region} --socket {}",
+        "memd --size 16MiB --lines sequence --exit-with-parent --log-level warn --file {region} --socket {}",
         nodes.socket(0).display()
     );
     let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
@@ -31,7 +31,7 @@ fn on_a_file(name: &str) -> (Nodes, fs::File) {
 }
 
 /// The root word of the only index.
-fn root(pool: &str) -> u64 {
+pub(crate) fn root(pool: &str) -> u64 {
     let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --no-walk --json")).good()).unwrap();
     view["indexes"][0]["root"].as_u64().unwrap()
 }
@@ -215,4 +215,81 @@ fn a_dump_that_is_interrupted_leaves_nothing() {
         assert_eq!(dump.wait().unwrap().code(), Some(130));
         assert!(names(out.path()).is_empty(), "{:?}", names(out.path()));
     }
+}
+
+/// What a command says on a terminal that is its standard error, and how it ends.
+fn on_a_terminal(command: &mut Command) -> (String, Option<i32>) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = fs::File::options().read(true).write(true).open(name).unwrap();
+    let mut child = command.stderr(terminal).env("TERM", "xterm").spawn().unwrap();
+    // The command holds the terminal, too.
+    command.stderr(Stdio::null());
+    let mut said = Vec::new();
+    // Ends with an error when the last process has closed the terminal.
+    let _ = fs::File::from(master).read_to_end(&mut said);
+    (String::from_utf8_lossy(&said).into_owned(), child.wait().unwrap().code())
+}
+
+#[test]
+fn dumps_stream_through_pipes_and_progress_is_for_terminals() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload load {pool}")).good();
+    // Two commands and a pipe; no file is named.
+    let mut dump =
+        command(&format!("dump {pool} --index bench")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let load = command(&format!("load {pool} --index piped")).stdin(dump.stdout.take().unwrap()).output().unwrap();
+    let dump = dump.wait_with_output().unwrap();
+    assert!(load.status.success() && load.stdout.starts_with(b"20000 records loaded"), "{load:?}");
+    assert!(
+        dump.status.success() && dump.stderr.is_empty() && load.stderr.is_empty(),
+        "no progress without a terminal"
+    );
+
+    let (file, copy) = (nodes.file("dump"), nodes.file("copy"));
+    let (said, code) = on_a_terminal(command(&format!("dump {pool} --index bench {file}")).stdout(Stdio::null()));
+    assert!(
+        code == Some(0) && said.contains("dumping") && said.contains("of 20,000, ") && said.contains(" left"),
+        "{said:?}"
+    );
+    let (said, code) = on_a_terminal(command(&format!("load {pool} --index read {file}")).stdout(Stdio::null()));
+    assert!(
+        code == Some(0) && said.contains("checking") && said.contains("loading") && said.contains("of 20,000"),
+        "{said:?}"
+    );
+    dm(&format!("dump {pool} --index piped {copy}")).good();
+    assert_eq!(fs::read(&file).unwrap(), fs::read(&copy).unwrap());
+    // A dump is not for terminals, nor typed into one.
+    let both = |arguments: &str| {
+        let mut child = command(arguments);
+        child
+            .stdin(fs::File::open("/dev/ptmx").unwrap())
+            .stdout(fs::File::options().write(true).open("/dev/ptmx").unwrap());
+        child.stderr(Stdio::piped()).output().unwrap()
+    };
+    for (arguments, what) in [("dump", "standard output is a terminal"), ("load", "standard input is a terminal")] {
+        let output = both(&format!("{arguments} {pool} --index bench"));
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(what), "{output:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_be_written_or_ends_early_is_told() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload load {pool}")).good();
+    dm(&format!("dump {pool} --index bench /dev/full")).bad(1, &["/dev/full: No space left"]);
+    // A reader that goes after the first bytes: the rest fits no pipe.
+    let mut dump =
+        command(&format!("dump {pool} --index bench")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    dump.stdout.take().unwrap().read_exact(&mut [0; 8]).unwrap();
+    Ended::from(dump.wait_with_output().unwrap()).bad(1, &["the standard output: Broken pipe"]);
+    let ended = dm_fed(&format!("load {pool} --index cut -"), &b"dm-dump\n"[..]);
+    ended.bad(1, &["the standard input: cut short"]);
+    dm(&format!("shell {pool} --index cut")).bad(1, &["no index \"cut\""]);
 }

@@ -3,7 +3,10 @@
 
 mod arguments;
 mod bench;
+mod check;
 mod dump;
+mod generate;
+mod memd;
 mod pool;
 mod repair;
 mod simulation;
@@ -87,7 +90,7 @@ impl Nodes {
         for node in 0..count {
             let socket = nodes.socket(node);
             let arguments = format!(
-                "memd --size {size} --lines sequence --node-id {node} --memory-nodes {count} --exit-with-parent --socket {}",
+                "memd --size {size} --lines sequence --node-id {node} --memory-nodes {count} --exit-with-parent --log-level warn --socket {}",
                 socket.display()
             );
             let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().expect("the daemon runs");

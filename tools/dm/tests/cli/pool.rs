@@ -38,10 +38,11 @@ fn half_a_pool_and_another_format_are_refused() {
     // A region that a later release has formatted: the version is the first word after the magic.
     let file = nodes.file("region");
     let socket = nodes.file("other");
-    let mut daemon = command(&format!("memd --size 4MiB --file {file} --exit-with-parent --socket {socket}"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut daemon =
+        command(&format!("memd --size 4MiB --file {file} --exit-with-parent --log-level warn --socket {socket}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
     let mut ready = String::new();
     BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     let region = fs::OpenOptions::new().write(true).open(&file).unwrap();

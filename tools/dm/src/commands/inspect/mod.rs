@@ -49,8 +49,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_walk: bool,
 
-    /// Watch heartbeats for so long, in ms; 0 = not at all [default: a quarter of a lease]
-    #[arg(long, value_name = "MS")]
+    /// Watch heartbeats for so long, in ms, at most an hour; 0 = not at all [default: a quarter of a lease]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     watch_ms: Option<u64>,
 }
 

@@ -1,0 +1,39 @@
+//! Manual pages and completions.
+
+use crate::dm;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man/man1");
+    assert!(dm(&format!("man {}", pages.display())).good().contains("pages written to"));
+    let page = |name: &str| fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+    for name in ["dm", "dm-bench", "dm-check", "dm-create", "dm-dump", "dm-load", "dm-inspect", "dm-repair", "dm-memd"]
+    {
+        let text = page(name);
+        assert!(text.contains(&format!(".TH {name} 1")) && text.contains(".SH SYNOPSIS"), "{text:.300}");
+    }
+    assert!(page("dm-memd").contains("RUST_LOG") && page("dm-memd").contains("log\\-level"), "{}", page("dm-memd"));
+    assert!(page("dm-dump").contains("zstd"), "the examples are there");
+    assert!(!pages.join("dm-soak-writer.1").exists(), "what is hidden has none");
+    dm("man /dev/null/no").bad(1, &["/dev/null/no"]);
+}
+
+#[test]
+fn completions_are_scripts_that_shells_read() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = dm(&format!("completions {shell}")).good();
+        assert!(script.contains("inspect") && script.contains("watch-ms"), "{shell}");
+        assert!(dm(&format!("completions {shell} --program dm-memd")).good().contains("log-level"), "{shell}");
+    }
+    // bash is what every test of this project needs; it completes as it would for a person.
+    let mut script = dm("completions bash").good();
+    script.push_str("\nCOMP_WORDS=(dm insp) COMP_CWORD=1; _dm dm insp dm; echo \"${COMPREPLY[@]}\"\n");
+    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = bash.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "inspect");
+}
