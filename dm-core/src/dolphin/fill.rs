@@ -2,6 +2,12 @@
 //!
 //! Steps: carve; WRITE leaf (and a node); CAS of one slot. The CAS is the linearization point. It proves that the key
 //! was absent, too: the word was not frozen, so the node was part of the tree. If the CAS loses, nothing has happened.
+//!
+//! So a void is filled as well if only a copy shows it. Its place is that of a slot of the same node still: a copy that
+//! this operation may follow is of a node that was in the tree when an operation of the same epoch, or of a later one,
+//! READ it, and its place waits for this operation's pin. The header of a node never changes, so the slot is in the key's
+//! path. The word has the tile's first and last byte, so the CAS compares how far the void reaches, and that no
+//! heir of a leaf has come there.
 
 use super::Dolphin;
 use super::layout::leaf::place_of;
@@ -12,6 +18,7 @@ use super::write::Attempted;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
 use crate::operation::Outcome;
 use crate::radix::chain::{self, CHAIN_NODE_BYTES};
 use crate::radix::slot::{Header, NodeType, Place, Slot};
@@ -94,7 +101,7 @@ impl Dolphin<'_> {
             self.tree.push_chain(lane, node, 1);
         }
         let found = self.publish_leaf(lane, (leaf, birth), parent, (slot.word, to)).await?;
-        if found != slot.word {
+        if found != slot.word && !planted(Mutant::FILL_UNJUDGED) {
             give_back_node();
             self.tree.space.put(NodeClass::Leaf, place_of(leaf), LEAF_BYTES);
             if way.copies && !found.is_frozen() {

@@ -6,7 +6,7 @@
 //! **Only builds with the feature `dolphin` have this kind.** Every operation is here: gets, inserts, updates, deletes,
 //! conditional ones, scans, bulk loads, validation; repair, sweeps and collections after deaths. The judge runs
 //! histories of them. Missing are values longer than 63 bytes (blocks have a layout and no operation), the merging of
-//! leaves, a scan that READs several leaves at once, and every measurement.
+//! leaves, and every measurement.
 //!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
@@ -50,12 +50,13 @@
 //! | ... beside other lanes of the compute node that are inside | 2 | READ leaf; WRITE value |
 //! | insert, delete, `update_if`, `delete_if` | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
-//! | insert into a void | 3 | READ node; WRITE leaf + CAS its word; CAS slot |
+//! | insert into a void that a copy shows | 2 | WRITE leaf + CAS its word; CAS slot |
+//! | ... that no copy shows | 3 | READ node first |
 //! | insert that cuts a leaf | 6; it has taken effect after 3 | FAA close + READ leaf; WRITE leaves + CAS their words; WRITE heirs + FAA retire; READ node; CAS slot; CAS slot |
 //! | ... whose node is full or frozen | 2 to 4 more | freeze; WRITE node; CAS the slot above |
 //! | get of a key that has no leaf | 1 more | READ node |
 //! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
-//! | scan | 1 a leaf | READ leaf |
+//! | scan | 1 for as many leaves as a lane has images for | READ leaves; with a gap among them, READ its node in the same |
 //!
 //! # Structure changes, seats, deaths
 //!

@@ -12,6 +12,10 @@ crate::mutants::declare_mutants! {
     BORN_AS_FOUND = "born-as-found",
     /// A void that only a copy shows proves that a key is absent.
     VOID_FROM_COPY = "void-from-copy",
+    /// An insert into a void does not look at what its CAS has found.
+    FILL_UNJUDGED = "fill-unjudged",
+    /// A scan goes on with the next leaf that it has READ, though nothing confirmed the gap in front of it.
+    GAP_UNCONFIRMED = "gap-unconfirmed",
     /// Heirs are followed though only a copy has led to the retired leaf.
     HEIRS_FROM_COPY = "heirs-from-copy",
     /// A closer that waited for those inside trusts the image that it READ before they left.

@@ -60,8 +60,13 @@ impl Dolphin<'_> {
 
     /// Judges leaf image 0, to which `leaf` led, for the key at scratch range `key`.
     pub(super) fn fit(&self, lane: &Lane<'_>, leaf: Address, key: &Range<usize>) -> Result<Fit, OpError> {
+        self.fit_of(lane, 0, leaf, key)
+    }
+
+    /// The same for leaf image `i`.
+    pub(super) fn fit_of(&self, lane: &Lane<'_>, i: usize, leaf: Address, key: &Range<usize>) -> Result<Fit, OpError> {
         lane.port().with(|scratch| {
-            let image = self.tree.scratch.leaf(0).of(scratch);
+            let image = self.tree.scratch.leaf(i).of(scratch);
             let key = scratch.get(key.clone()).unwrap_or_default();
             match Leaf::judge(&self.shape, image, leaf, self.tree.index, key) {
                 Ok(Judged::Live(_)) => Ok(Fit::Live),

@@ -68,7 +68,8 @@ impl Dolphin<'_> {
     /// The same in any tree.
     pub(super) async fn write_in(&self, lane: &Lane<'_>, way: &Way, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
-        let (mut start, mut goal, mut attempts) = (Start::Copies, Goal::Read, 0);
+        let goal = if inserts { Goal::Fill } else { Goal::Read };
+        let (mut start, mut goal, mut attempts) = (Start::Copies, goal, 0);
         loop {
             let (cursor, end) = self.tree.descend(lane, way, &self.plan.key, start, goal).await?;
             let attempted = match end {

@@ -31,6 +31,8 @@ pub(crate) enum Start {
     Root,
     /// At the node that has the slot of this cursor, which is READ anew.
     Again(TileCursor),
+    /// At the node that has the slot of this cursor, which is in node image 0, READ by the same operation.
+    Seen(TileCursor),
     /// At this cursor, with nothing READ. Such a descent may not change what it meets.
     At(TileCursor),
 }
@@ -40,6 +42,9 @@ pub(crate) enum Start {
 pub(crate) enum Goal {
     /// READ. Nodes that are being replaced are gone through.
     Read,
+    /// As [`Goal::Read`]; or fill a void, by a CAS of its word. A void that only a copy shows then ends the descent: the
+    /// CAS proves it.
+    Fill,
     /// Change the slot. A node on the way is replaced if another lane has frozen the slot there or the next free one.
     Change,
     /// Change the slot, and append so many slots to its node. The node is replaced if it has fewer free slots; one of
@@ -109,6 +114,11 @@ impl Goal {
             _ => 0,
         }
     }
+
+    /// Whether nodes on the way are replaced that are about to be, or are full.
+    const fn helps(self) -> bool {
+        matches!(self, Self::Change | Self::Append(_))
+    }
 }
 
 impl Tree<'_> {
@@ -127,7 +137,8 @@ impl Tree<'_> {
         let mut attempts = 0;
         let mut cursor = match start {
             Start::At(cursor) => cursor,
-            Start::Again(cursor) => self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?,
+            Start::Again(cursor) => self.look_again(lane, way, key, (&cursor, goal), false, &mut attempts).await?,
+            Start::Seen(cursor) => self.look_again(lane, way, key, (&cursor, goal), true, &mut attempts).await?,
             Start::Copies if way.copies => match self.route(lane, key).await {
                 Some(route) => TileCursor::at(DescentCursor::copied(&route)),
                 None => TileCursor::at(self.read_root(lane, way).await?),
@@ -141,7 +152,7 @@ impl Tree<'_> {
                     return Ok((cursor, TileEnd::Leaf(leaf)));
                 }
                 Ok(Child::Empty) if slot.fresh && slot.owner.is_empty() => return Ok((cursor, TileEnd::Empty)),
-                Ok(Child::Void(tile)) if slot.fresh || planted(Mutant::VOID_FROM_COPY) => {
+                Ok(Child::Void(tile)) if slot.fresh || goal == Goal::Fill || planted(Mutant::VOID_FROM_COPY) => {
                     return Ok((cursor, TileEnd::Void(tile)));
                 }
                 // Of a leaf only if the word is a copy's.
@@ -156,7 +167,7 @@ impl Tree<'_> {
                             lane.attempt(&mut attempts, "reading a node of tiles")?;
                             continue;
                         }
-                        Look::Found { frozen, short, word, .. } if (frozen || short) && goal != Goal::Read => {
+                        Look::Found { frozen, short, word, .. } if (frozen || short) && goal.helps() => {
                             cursor = if slot.fresh {
                                 if frozen {
                                     lane.mark(Mark::HELPED_REPLACEMENT);
@@ -166,7 +177,7 @@ impl Tree<'_> {
                                     None => TileCursor::at(self.read_root(lane, way).await?),
                                 }
                             } else {
-                                self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?
+                                self.look_again(lane, way, key, (&cursor, goal), false, &mut attempts).await?
                             };
                             lane.attempt(&mut attempts, "replacing full nodes on the way")?;
                             continue;
@@ -194,7 +205,7 @@ impl Tree<'_> {
             if slot.fresh {
                 return Err(corrupt(slot.place(way), what).into());
             }
-            cursor = self.look_again(lane, way, key, (&cursor, goal), &mut attempts).await?;
+            cursor = self.look_again(lane, way, key, (&cursor, goal), false, &mut attempts).await?;
         }
         Err(corrupt(way.root, "a path that is too long").into())
     }
@@ -215,13 +226,14 @@ impl Tree<'_> {
     }
 
     /// READs the node that has the slot of `cursor` anew, and stands at the slot that has the key's byte now. If the
-    /// node may have left the tree, it stands at the root slot. The result is fresh.
+    /// node may have left the tree, it stands at the root slot. The result is fresh. `seen`: the node is in node image 0.
     async fn look_again(
         &self,
         lane: &Lane<'_>,
         way: &Way,
         key: &Range<usize>,
         (cursor, goal): (&TileCursor, Goal),
+        mut seen: bool,
         attempts: &mut u32,
     ) -> Result<TileCursor, OpError> {
         let slot = cursor.slot;
@@ -229,7 +241,9 @@ impl Tree<'_> {
         if let Some((kind, place)) = owner {
             let above = DescentCursor { word: slot.owner, fresh: false, ..slot };
             loop {
-                lane.port().call(self.node_request(kind, place)).await?;
+                if !core::mem::take(&mut seen) {
+                    lane.port().call(self.node_request(kind, place)).await?;
+                }
                 match self.look_at_tiles(lane, way, key, (&above, goal), None) {
                     Look::Found { word, index, position, current: true, frozen: false, short: false } => {
                         lane.mark(if word == slot.word { Mark::CONFIRMED } else { Mark::STALE_CACHE });

@@ -1,5 +1,6 @@
 //! The requests of every operation, step by step: the goldens in `tests/goldens/verbs`.
 
 mod chime;
+mod dolphin;
 mod sherman;
 mod smart;

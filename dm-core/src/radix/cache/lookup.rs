@@ -3,7 +3,7 @@
 use super::NodeCache;
 use super::record::{
     EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
-    search_floor, slots_at, units_hinted, units_of,
+    search_above, search_floor, slots_at, units_hinted, units_of,
 };
 use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
@@ -100,6 +100,22 @@ impl NodeCache<'_> {
             *walk = Walk { route, below: place, asked: false, ..*walk };
         }
         true
+    }
+
+    /// The slot of the smallest byte above `byte` in the node of tiles that `owner` leads to, as a copy of `epoch` or
+    /// later has it; empty if there is none. `None`: there is no such copy, or it is being changed.
+    pub fn slot_above(&self, owner: Slot, byte: u8, epoch: u32) -> Option<Slot> {
+        let (kind, _) = owner.below().filter(|_| owner.is_special())?;
+        let position = self.find(owner.target())?;
+        let record = self.record(position, units_of(kind))?;
+        let [_, turn, _, size, ..] = record else { return None };
+        let before = turn.load(Acquire);
+        if size.load(Relaxed) & EPOCH_MASK < epoch & EPOCH_MASK {
+            return None;
+        }
+        let word = search_above(record, kind, byte).map_or(Slot::EMPTY, |found| found.word);
+        fence(Acquire);
+        (before & 1 == 0 && turn.load(Relaxed) == before && self.is_live(position)).then_some(word)
     }
 
     /// Prefetches the lines of the next record, if the parent's record says where it is, and if its level has so many

@@ -98,19 +98,32 @@ pub(super) fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Optio
 /// tried one after the other, as many as are likely to have a slot; then all slots are.
 #[inline(never)]
 pub(super) fn search_floor(record: &[AtomicU32], kind: NodeType, byte: u8) -> Option<FoundSlot> {
-    let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();
-    let slots = slots.get(..kind.slots())?;
     if is_hashed(kind) {
         let nearest = (0..=byte).rev().take(kind.slots() / 8).find_map(|byte| search(record, kind, byte));
         if nearest.is_some() {
             return nearest;
         }
     }
-    let below = slots.iter().filter_map(|[low, _]| {
-        let low = Slot(u64::from(low.load(Relaxed)));
-        (!low.is_empty() && low.partial() <= byte).then_some(low.partial())
-    });
-    search(record, kind, below.max()?)
+    search(record, kind, bytes_of(record, kind)?.filter(|&low| low <= byte).max()?)
+}
+
+/// Looks for the slot of the smallest byte above `byte`, likewise.
+pub(super) fn search_above(record: &[AtomicU32], kind: NodeType, byte: u8) -> Option<FoundSlot> {
+    if is_hashed(kind) {
+        let mut bytes = (byte..=u8::MAX).skip(1).take(kind.slots() / 8);
+        let nearest = bytes.find_map(|byte| search(record, kind, byte));
+        if nearest.is_some() {
+            return nearest;
+        }
+    }
+    search(record, kind, bytes_of(record, kind)?.filter(|&low| low > byte).min()?)
+}
+
+/// The bytes that have a slot, in no order.
+fn bytes_of(record: &[AtomicU32], kind: NodeType) -> Option<impl Iterator<Item = u8>> {
+    let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();
+    let lows = slots.get(..kind.slots())?.iter().map(|[low, _]| Slot(u64::from(low.load(Relaxed))));
+    Some(lows.filter(|low| !low.is_empty()).map(Slot::partial))
 }
 
 /// Changes a record that readers may be reading.
