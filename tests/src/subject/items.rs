@@ -114,6 +114,10 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
         self.0.few_keys_with_items()
     }
 
+    fn waiting(&self) -> &'static [Mark] {
+        self.0.waiting()
+    }
+
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         self.0.set_node_locks(fabric, geometry, &Self::below(shape), held);
     }

@@ -50,12 +50,17 @@ pub(super) struct TreeNodes {
 }
 
 /// Locks that lie in leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct LeafLocks {
     /// Bytes of a leaf's place.
     pub place_bytes: usize,
     /// Offset of the lock word in a place.
     pub lock_at: usize,
-    /// Which bits of the word say that it is held.
-    pub held_bits: u64,
+    /// Rows that the word names as holders, whatever they hold it for.
+    pub holders: fn(u64) -> Vec<u16>,
+}
+
+/// The holder of a lock word of which `held_bits` say that it is held.
+pub(super) fn only_holder(word: u64, held_bits: u64) -> Vec<u16> {
+    if word & held_bits == 0 { Vec::new() } else { vec![word as u16] }
 }

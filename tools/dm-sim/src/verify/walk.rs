@@ -119,7 +119,7 @@ impl PoolLayout {
 
     /// Looks at every place in chunks for leaves: a place that is not in use may be locked, too.
     fn leaf_locks_held(&self, config: &Config, memories: &Memories, locks: LeafLocks) -> Vec<HeldLock> {
-        let LeafLocks { place_bytes, lock_at, held_bits } = locks;
+        let LeafLocks { place_bytes, lock_at, holders } = locks;
         let mut held = Vec::new();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
@@ -132,9 +132,8 @@ impl PoolLayout {
                 for place in 0..geometry.chunk_bytes / place_bytes as u64 {
                     let offset = geometry.chunk_offset(chunk) + place * place_bytes as u64;
                     let word = memory.host.word(offset + lock_at as u64);
-                    if word & held_bits != 0 {
-                        held.push(HeldLock { node: number, compute_node: (word as u16).wrapping_sub(1) });
-                    }
+                    let of_row = |row: u16| HeldLock { node: number, compute_node: row.wrapping_sub(1) };
+                    held.extend(holders(word).into_iter().map(of_row));
                 }
             }
         }
