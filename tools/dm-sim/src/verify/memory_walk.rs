@@ -6,6 +6,7 @@ use crate::memory::Memories;
 use dm_core::btree::inner::InnerShape;
 use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::lock_word::LockWord;
 use dm_host::kinds::IndexParameters;
 
 /// Describes a kind of index to walks that look directly at the memories.
@@ -62,5 +63,5 @@ pub(super) struct LeafLocks {
 
 /// The holder of a lock word of which `held_bits` say that it is held.
 pub(super) fn only_holder(word: u64, held_bits: u64) -> Vec<u16> {
-    if word & held_bits == 0 { Vec::new() } else { vec![word as u16] }
+    if word & held_bits == 0 { Vec::new() } else { vec![LockWord(word).row().0] }
 }
