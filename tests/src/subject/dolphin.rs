@@ -97,4 +97,9 @@ impl UnderItems for DolphinSubject {
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]) {
         (3, &[Mark::REVIVED, Mark::LAYER_MADE])
     }
+
+    fn waiting_with_items(&self) -> &'static [Mark] {
+        // Items change records conditionally, and so each alone.
+        &[Mark::LOCK_QUEUED, Mark::SETTLED]
+    }
 }
