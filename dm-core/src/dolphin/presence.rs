@@ -231,6 +231,14 @@ impl Dolphin<'_> {
         Ok(())
     }
 
+    /// A lane posts WRITEs only while the lease of its compute node allows it. The addition may have taken long. The lane
+    /// gets out if not: memory nodes refuse its subtraction if they have fenced the compute node.
+    pub(super) async fn check_lease_inside(&self, lane: &Lane<'_>, inside: Inside) -> Result<(), OpError> {
+        let Err(error) = self.entries.check_lease(lane) else { return Ok(()) };
+        self.leave(lane, inside).await?;
+        Err(error)
+    }
+
     /// Gets out without having changed anything. If a request failed that may still take effect, the lane stays inside
     /// until it settles.
     pub(super) async fn leave(&self, lane: &Lane<'_>, inside: Inside) -> Result<(), OpError> {

@@ -205,6 +205,7 @@ impl Dolphin<'_> {
         for (leaf, cas) in births {
             self.end_birth(lane, leaf, cas).await?;
         }
+        self.entries.check_lease(lane)?;
         Ok(heirs)
     }
 

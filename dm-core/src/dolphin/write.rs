@@ -103,6 +103,7 @@ impl Dolphin<'_> {
             match self.enter(lane, leaf).await? {
                 Admitted::Retired => return self.meet_retired(lane, way, cursor, leaf).await,
                 Admitted::Inside(inside) => {
+                    self.check_lease_inside(lane, inside).await?;
                     if let Some(attempted) = self.update_shared(lane, kind, leaf, inside).await? {
                         return Ok(attempted);
                     }
@@ -111,7 +112,10 @@ impl Dolphin<'_> {
         }
         match self.close(lane, leaf).await? {
             Admitted::Retired => self.meet_retired(lane, way, cursor, leaf).await,
-            Admitted::Inside(inside) => self.change_closed(lane, way, kind, cursor, inside).await,
+            Admitted::Inside(inside) => {
+                self.check_lease_inside(lane, inside).await?;
+                self.change_closed(lane, way, kind, cursor, inside).await
+            }
         }
     }
 

@@ -25,6 +25,11 @@ pub trait UnderItems: Subject {
 
     /// See [`Subject::few_keys`], with items over it.
     fn few_keys_with_items(&self) -> (u32, &'static [Mark]);
+
+    /// See [`Subject::waiting`], with items over it.
+    fn waiting_with_items(&self) -> &'static [Mark] {
+        self.waiting()
+    }
 }
 
 impl<S: UnderItems> ItemsSubject<S> {
@@ -112,6 +117,10 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {
         self.0.few_keys_with_items()
+    }
+
+    fn waiting(&self) -> &'static [Mark] {
+        self.0.waiting_with_items()
     }
 
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {

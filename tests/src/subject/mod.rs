@@ -213,6 +213,11 @@ pub trait Subject: Sync {
         (3, &[Mark::LEAF_SPLIT, Mark::MERGE])
     }
 
+    /// Marks of lanes of a compute node that wait for each other, and may leave meanwhile.
+    fn waiting(&self) -> &'static [Mark] {
+        &[Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::SETTLED]
+    }
+
     /// Makes every lock word in a node that of a holder that never releases it, or free.
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         let _ = (fabric, geometry, shape, held);

@@ -8,7 +8,7 @@ use super::btree::{memory_walk_of_btree, test_access_of_btree};
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
-use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes};
+use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes, only_holder};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
 use super::subject::TestAccess;
@@ -232,7 +232,8 @@ impl MemoryWalk for Parameters {
 
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
-        Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, held_bits: HELD })
+        let holders = |word| only_holder(word, HELD);
+        Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, holders })
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {

@@ -3,6 +3,8 @@
 
 #![cfg(feature = "dolphin")]
 
+mod cases;
+
 use super::accounting::{Holdings, Node};
 use super::blocks::Found;
 use super::chunk_table::{chunks, pool_epoch};
@@ -10,7 +12,7 @@ use super::coding::Digits;
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
-use super::memory_walk::MemoryWalk;
+use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{INDEX, image};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
@@ -22,6 +24,7 @@ use dm_core::dolphin;
 use dm_core::dolphin::layout::leaf::{Leaf, Value, place_of};
 use dm_core::dolphin::layout::shape::{LEAF_BYTES, SPAN_MAX};
 use dm_core::dolphin::parameters::Parameters;
+use dm_core::dolphin::spear::Spear;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::memory::Collection;
@@ -69,9 +72,13 @@ impl TreeKind for Dolphin {
         &[Mark::TORN_READ, Mark::REDO_REPLAYED, Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED]
     }
 
-    /// Deaths are not survived yet.
     fn crash_cases() -> Vec<Case> {
-        Vec::new()
+        cases::all()
+    }
+
+    fn reuse_case() -> Option<(IndexParameters, u64)> {
+        // Leaves of seven records.
+        Some((Parameters { key_bytes: 64, value_bytes: 63 }.into(), 60))
     }
 
     fn mutants() -> Vec<Mutant> {
@@ -210,6 +217,11 @@ fn visit<'m>(
 }
 
 impl MemoryWalk for Parameters {
+    fn leaf_locks(&self) -> Option<LeafLocks> {
+        let holders = |word| Spear(word).taken().map(|(seat, _)| seat.row().0).collect();
+        Some(LeafLocks { place_bytes: LEAF_BYTES, lock_at: 0, holders })
+    }
+
     fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {
         let mut images = InnerNodeImages { epoch: pool_epoch(geometry, memories), ..InnerNodeImages::default() };
         visit(self, geometry, memories, |slot, image| {

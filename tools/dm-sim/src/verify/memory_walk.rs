@@ -6,6 +6,7 @@ use crate::memory::Memories;
 use dm_core::btree::inner::InnerShape;
 use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::lock_word::LockWord;
 use dm_host::kinds::IndexParameters;
 
 /// Describes a kind of index to walks that look directly at the memories.
@@ -50,12 +51,17 @@ pub(super) struct TreeNodes {
 }
 
 /// Locks that lie in leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct LeafLocks {
     /// Bytes of a leaf's place.
     pub place_bytes: usize,
     /// Offset of the lock word in a place.
     pub lock_at: usize,
-    /// Which bits of the word say that it is held.
-    pub held_bits: u64,
+    /// Rows that the word names as holders, whatever they hold it for.
+    pub holders: fn(u64) -> Vec<u16>,
+}
+
+/// The holder of a lock word of which `held_bits` say that it is held.
+pub(super) fn only_holder(word: u64, held_bits: u64) -> Vec<u16> {
+    if word & held_bits == 0 { Vec::new() } else { vec![LockWord(word).row().0] }
 }

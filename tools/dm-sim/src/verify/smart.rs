@@ -9,7 +9,7 @@ use super::coding::Digits;
 use super::crash::Case;
 use super::draw::Draw;
 use super::items::Below;
-use super::memory_walk::{LeafLocks, MemoryWalk};
+use super::memory_walk::{LeafLocks, MemoryWalk, only_holder};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
@@ -205,7 +205,8 @@ impl TestAccess for dm_core::smart::Smart<'_> {
 impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
-        Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, held_bits: u64::MAX })
+        let holders = |word| only_holder(word, u64::MAX);
+        Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, holders })
     }
 
     fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {

@@ -4,7 +4,7 @@
 //! in [`super::radix`].
 
 use super::accounting::{Holdings, Node};
-use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes};
+use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes, only_holder};
 use super::subject::{HeldLock, InnerNodeImages, Opened, PoolState, TestAccess};
 use crate::compute_node::ComputeNode;
 use crate::config::Config;
@@ -17,7 +17,7 @@ use dm_core::operation::OpError;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
-use dm_core::remote::lock_word::{LockWord, RowId};
+use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
@@ -108,6 +108,12 @@ impl PoolLayout {
         state
     }
 
+    /// The rows that a lock word names as holders.
+    pub fn holders(&self) -> fn(u64) -> Vec<u16> {
+        let in_leaves = match_kind!(&self.parameters.below, Below(below) => below.leaf_locks());
+        in_leaves.map_or(|word| only_holder(word, u64::MAX), |locks| locks.holders)
+    }
+
     /// Lock words that name a holder, in lock tables or in leaves.
     pub fn locks_held(&self, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         let mut held = self.table_locks_held(config, memories);
@@ -119,7 +125,7 @@ impl PoolLayout {
 
     /// Looks at every place in chunks for leaves: a place that is not in use may be locked, too.
     fn leaf_locks_held(&self, config: &Config, memories: &Memories, locks: LeafLocks) -> Vec<HeldLock> {
-        let LeafLocks { place_bytes, lock_at, held_bits } = locks;
+        let LeafLocks { place_bytes, lock_at, holders } = locks;
         let mut held = Vec::new();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
@@ -132,9 +138,8 @@ impl PoolLayout {
                 for place in 0..geometry.chunk_bytes / place_bytes as u64 {
                     let offset = geometry.chunk_offset(chunk) + place * place_bytes as u64;
                     let word = memory.host.word(offset + lock_at as u64);
-                    if word & held_bits != 0 {
-                        held.push(HeldLock { node: number, compute_node: (word as u16).wrapping_sub(1) });
-                    }
+                    let of_row = |row: u16| HeldLock { node: number, compute_node: row.wrapping_sub(1) };
+                    held.extend(holders(word).into_iter().map(of_row));
                 }
             }
         }
@@ -149,10 +154,8 @@ impl PoolLayout {
             let memory = node.space(geometry.lock_space);
             for index in 0..geometry.lock_count {
                 let word = memory.word(geometry.lock_offset(index));
-                if word != 0 {
-                    let row = LockWord(word).row().0;
-                    held.push(HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) });
-                }
+                let of_row = |row: u16| HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) };
+                held.extend(only_holder(word, u64::MAX).into_iter().map(of_row));
             }
         }
         held

@@ -1,20 +1,15 @@
 //! Cases of CHIME for enumerated deaths.
 //!
-//! The hash of a key decides where it goes, so a list of keys does not show what an operation on them does. The
-//! scenarios are searched for: keys are drawn, the operation is tried, and its marks and WRITEs say whether it is one
-//! of those wanted.
+//! The hash of a key decides where it goes, so scenarios are [searched for](crate::verify::crash::wanted).
 
-use crate::rng::Rng;
-use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, cross, evens};
-use crate::verify::crash::stage::{Probe, probe};
+use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, Scenario, cross, evens};
+use crate::verify::crash::stage::Probe;
+use crate::verify::crash::wanted::{self, Wanted};
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
 use dm_core::marks::Mark;
-use dm_core::operation::OperationKind::{self, Delete, Get, Insert, Update, UpdateIf, Upsert};
+use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_host::kinds::{Below, IndexParameters};
-
-/// A wanted scenario: its name, the kind of operation, and a check of what the operation did.
-type Wanted = (&'static str, OperationKind, fn(&Scenario, &Probe) -> bool);
 
 /// Entries are written in two WRITEs: the neighborhood continues at the first entry.
 fn wraps(probe: &Probe) -> bool {
@@ -54,28 +49,6 @@ const WANTED: &[Wanted] = &[
     }),
 ];
 
-/// Draws after which a scenario that was not found is an error.
-const DRAWS_MAX: u64 = 20_000;
-
-fn drawn(seed: u64) -> Scenario {
-    let mut rng = Rng::new(seed ^ 0x5eed_0007);
-    let mut keys: Vec<u64> = (0..KEYS).collect();
-    // Fisher-Yates shuffle.
-    for at in (1..keys.len()).rev() {
-        keys.swap(at, rng.below(at as u32 + 1) as usize);
-    }
-    let inserted = 1 + rng.below(KEYS as u32 - 1) as usize;
-    let deleted = if rng.percent(50) { rng.below(inserted as u32) as usize } else { 0 };
-    let kind = [Insert, Insert, Upsert, Delete][rng.below(4) as usize];
-    let key = if kind == Delete { keys[deleted] } else { keys[inserted] };
-    Scenario {
-        name: "",
-        deleted: keys[..deleted].to_vec(),
-        inserted: keys[..inserted].to_vec(),
-        operation: CutOperation::Point(kind, key),
-    }
-}
-
 /// The scenarios for leaves of these sizes.
 fn scenarios(parameters: &IndexParameters) -> Vec<Scenario> {
     let scenario = |name, inserted, deleted, operation| Scenario { name, inserted, deleted, operation };
@@ -89,28 +62,8 @@ fn scenarios(parameters: &IndexParameters) -> Vec<Scenario> {
         scenario("a delete", evens(4), vec![], CutOperation::Point(Delete, 0)),
         scenario("a get", evens(4), vec![], CutOperation::Point(Get, 0)),
     ];
-    let mut wanted = WANTED.to_vec();
-    for seed in 0..DRAWS_MAX {
-        let scenario = drawn(seed);
-        let CutOperation::Point(kind, _) = scenario.operation else { continue };
-        if wanted.iter().all(|(_, other, _)| *other != kind) {
-            continue;
-        }
-        let setup = CrashSetup::default();
-        let probe = probe(&Case { name: String::new(), parameters: *parameters, setup, scenario: scenario.clone() });
-        wanted.retain(|(name, other, is)| {
-            let met = *other == kind && is(&scenario, &probe);
-            if met {
-                scenarios.push(Scenario { name, ..scenario.clone() });
-            }
-            !met
-        });
-        if wanted.is_empty() {
-            return scenarios;
-        }
-    }
-    let missing: Vec<&str> = wanted.iter().map(|(name, _, _)| *name).collect();
-    panic!("{parameters:?}: no keys were found for {}", missing.join(", "))
+    scenarios.extend(wanted::find(parameters, CrashSetup::default(), WANTED));
+    scenarios
 }
 
 /// All cases. Every scenario runs on one memory node with lines as crash units and with all techniques on; then with

@@ -8,7 +8,7 @@
 //! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers.
 //! Their repairs are cut short in turn, since a repairer may die, too.
 //!
-//! [`cases`]: the operations, and their trees. [`handover`]: a death that involves two lanes of the victim. [`random`]:
+//! [`cases`]: the operations, and their trees; `wanted` searches for some. [`handover`]: a death that involves two lanes of the victim. [`random`]:
 //! several deaths in one random history.
 
 pub mod cases;
@@ -17,6 +17,7 @@ pub mod handover;
 pub mod random;
 pub mod serial_fabric;
 pub mod stage;
+pub(in crate::verify) mod wanted;
 
 pub use cases::{Case, CutOperation};
 pub use enumerate::{Enumeration, enumerate};

@@ -6,7 +6,6 @@ use crate::memory::{Memories, atomic_result};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::port::State;
-use dm_core::remote::lock_word::LockWord;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use std::collections::BTreeMap;
@@ -92,6 +91,8 @@ pub struct SerialFabric {
     late: Vec<Late>,
     /// Calls of `Fence` per row and memory node.
     calls: BTreeMap<(u16, u16), u32>,
+    /// Rows that a lock word names as holders.
+    holders: fn(u64) -> Vec<u16>,
     /// Requests that correct code never makes.
     pub findings: Vec<String>,
     /// Heartbeat words of memory node 0 that are raised as time passes.
@@ -105,14 +106,15 @@ pub struct SerialFabric {
 const CALLS_PENDING: u32 = 1;
 
 impl SerialFabric {
-    /// Zeroed memories.
-    pub fn new(config: &Config) -> Self {
+    /// Zeroed memories. `holders`: the rows that a lock word names.
+    pub fn new(config: &Config, holders: fn(u64) -> Vec<u16>) -> Self {
         let memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
         Self {
             memories,
             config: config.clone(),
             late: Vec::new(),
             calls: BTreeMap::new(),
+            holders,
             findings: Vec::new(),
             beating: Vec::new(),
             beat_ns: 1,
@@ -369,10 +371,13 @@ impl SerialFabric {
         self.calls.get(&(row, node)).is_some_and(|calls| *calls > CALLS_PENDING)
     }
 
+    /// Whoever the lock word names before, and not after.
     fn check_takeover(&mut self, request: &Request) {
-        let row = LockWord(request.operands[0]).row().0;
-        if !self.is_fenced(row) {
-            self.findings.push(format!("a takeover from row {row} before all memory nodes had fenced it off"));
+        let [before, after] = [request.operands[0], request.operands[1]].map(self.holders);
+        for row in before.into_iter().filter(|row| !after.contains(row)) {
+            if !self.is_fenced(row) {
+                self.findings.push(format!("a takeover from row {row} before all memory nodes had fenced it off"));
+            }
         }
     }
 }

@@ -157,8 +157,8 @@ pub(in crate::verify) fn with_stage(
 ) {
     let lanes_of = |number: usize| if number == 0 { victims_lanes } else { 1 };
     let config = config(case);
-    let mut fabric = SerialFabric::new(&config);
     let pool = pool(case);
+    let mut fabric = SerialFabric::new(&config, pool.holders());
     pool.format(&config, &mut fabric.memories);
     let geometry = pool.geometry(&config);
     ran.marks = vec![0; MARKS_MAX];

@@ -31,6 +31,11 @@ pub fn descheduled_holders(case: &Case) -> Result<(), String> {
 }
 
 impl Stage<'_, '_> {
+    /// What the slow holder does: an update that no kind lets others write beside.
+    fn holders_call(&self) -> Call {
+        Call::UpdateIf { expected: self.known.get(&4).copied().unwrap_or_default(), value: VICTIM }
+    }
+
     /// Pauses compute node 0 while it holds a lock, before the submit that unlocks, and runs `meanwhile`. Then compute
     /// node 0 continues, and its answer is returned.
     fn stop(&mut self, meanwhile: impl FnMut(&mut Self) -> Result<(), String>) -> Result<Ended, String> {
@@ -46,7 +51,7 @@ impl Stage<'_, '_> {
     ) -> Result<Ended, String> {
         let (index, lane) = (self.opened[0], &self.lanes[0]);
         let row = self.members[0].row.0;
-        let mut future = start(index, lane, self.case.coding(), 4, Call::Update { value: VICTIM }, 0);
+        let mut future = start(index, lane, self.case.coding(), 4, self.holders_call(), 0);
         let mut seen = Vec::new();
         lane.port().start();
         for submit in 0.. {
@@ -74,6 +79,7 @@ impl Stage<'_, '_> {
         let row = self.members[0].row;
         self.fabric.beating = vec![self.geometry[0].row_offset(row) + 8];
         self.fabric.beat_ns = LEASE_NS / 8;
+        let call = self.holders_call();
         let ended = self.stop(|stage| {
             let (index, lane) = (stage.opened[1], &stage.lanes[1]);
             let future = start(index, lane, stage.case.coding(), 4, Call::Upsert { value: SURVIVOR }, 5 * LEASE_NS);
@@ -83,7 +89,7 @@ impl Stage<'_, '_> {
             }
         })?;
         self.fabric.beating.clear();
-        self.check(4, Call::Update { value: VICTIM }, &ended)
+        self.check(4, call, &ended)
     }
 
     /// Writes into the row of compute node 0 how long a lease it announces, in us. Returns the previous value.
@@ -97,6 +103,7 @@ impl Stage<'_, '_> {
 
     /// A holder is unresponsive, but its row announces a longer lease than that of the compute nodes that wait.
     fn patient_holder(&mut self) -> Result<(), String> {
+        let call = self.holders_call();
         let ended = self.stop(|stage| {
             let wait = |stage: &mut Self, wait_ns| {
                 let (index, lane) = (stage.opened[1], &stage.lanes[1]);
@@ -119,7 +126,7 @@ impl Stage<'_, '_> {
             stage.say_lease(said);
             Ok(())
         })?;
-        self.check(4, Call::Update { value: VICTIM }, &ended)
+        self.check(4, call, &ended)
     }
 
     /// By its own clock, a holder has not renewed its lease for half of it, so it posts no WRITE. When it has renewed
