@@ -196,7 +196,9 @@ impl State {
     fn leaves(&mut self) -> Leave {
         match self.holder {
             Holder::Shared { inside: 2.., .. } => Leave::Others,
-            Holder::Shared { ends: false, joined: ..JOINS_MAX, .. } if core::mem::take(&mut self.hopes) => Leave::Others,
+            Holder::Shared { ends: false, joined: ..JOINS_MAX, .. } if core::mem::take(&mut self.hopes) => {
+                Leave::Others
+            }
             _ => {
                 self.holder = Holder::Alone;
                 Leave::Last

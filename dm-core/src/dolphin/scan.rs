@@ -5,6 +5,7 @@
 //! before ended, so keys ascend, none comes twice, and none that is there throughout is missed.
 
 use super::Dolphin;
+use super::blocks::no_block;
 use super::layout::leaf::{Leaf, Value, place_of};
 use super::layout::shape::SPAN_MAX;
 use super::search::Located;
@@ -35,9 +36,26 @@ impl Dolphin<'_> {
         }
         let (from, way) = (self.tree.scratch.last.clone(), self.tree.way());
         lane.port().with(|scratch| scratch.copy_within(self.plan.key.clone(), from.start));
+        let (mut doubted, mut attempts) = (None, 0);
         while !taken.ends {
             match self.locate(lane, &way, &from, Start::Copies).await? {
-                Located::Leaf(leaf) => self.take(lane, operation, leaf, limit, &mut taken)?,
+                Located::Leaf(leaf) => {
+                    let before = taken.records;
+                    lane.port().with(|scratch| scratch.copy_within(from.clone(), self.low.start));
+                    self.take(lane, operation, leaf, limit, &mut taken)?;
+                    if self.has_blocks()
+                        && let Some(name) = self.fill_page(lane, before..taken.records).await?
+                    {
+                        if doubted.replace(name) == Some(name) {
+                            return Err(no_block(name).into());
+                        }
+                        // The same leaf again.
+                        taken = Taken { records: before, ends: false };
+                        lane.port().with(|scratch| scratch.copy_within(self.low.clone(), from.start));
+                        lane.attempt(&mut attempts, "READING the blocks of a leaf")?;
+                        continue;
+                    }
+                }
                 Located::Gap(cursor, end) => taken.ends = !self.pass(lane, &cursor, end),
             }
             if taken.records == limit {
@@ -50,7 +68,7 @@ impl Dolphin<'_> {
         Ok(Outcome::Page { records: taken.records as u32, more: false })
     }
 
-    /// Copies the records of leaf image 0 that the scan wants onto the page, and moves on to the smallest key above it.
+    /// Copies the records of leaf image 0 that the scan wants, or the names of their blocks, onto the page, and moves on to the smallest key above it.
     fn take(
         &self,
         lane: &Lane<'_>,
@@ -79,7 +97,15 @@ impl Dolphin<'_> {
                 if taken.records == limit {
                     return Ok(());
                 }
-                let Value::Here(value) = leaf.value(cell).map_err(of_bytes)? else { continue };
+                let name;
+                let value = match leaf.value(cell).map_err(of_bytes)? {
+                    Value::Absent => continue,
+                    Value::Here(value) => value,
+                    Value::Block(block) => {
+                        name = block.to_bits().to_le_bytes();
+                        &name[..]
+                    }
+                };
                 let range = self.plan.record(taken.records);
                 let at = range.start - self.plan.page.start;
                 let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(()) };
