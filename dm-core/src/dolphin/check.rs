@@ -197,6 +197,9 @@ impl Dolphin<'_> {
                 census.records += records;
                 census.empty_leaves += u64::from(records == 0);
                 census.live_bytes += LEAF_BYTES as u64;
+                if self.has_blocks() {
+                    census.live_bytes += self.check_blocks(lane, leaf).await? * self.scratch.block_stride as u64;
+                }
                 continue;
             };
             census.half_splits += 1;

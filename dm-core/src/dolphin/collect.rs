@@ -4,7 +4,7 @@
 //! leaf on its way. A retired leaf's change is finished first, so that its heirs have slots.
 
 use super::Dolphin;
-use super::layout::leaf::{Leaf, place_of};
+use super::layout::leaf::{Leaf, Value, place_of};
 use super::layout::shape::LEAF_BYTES;
 use crate::error::DecodeError;
 use crate::index::runner::UnderWay;
@@ -13,6 +13,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::radix::cursor::DescentCursor;
 use crate::radix::slot::{Child, Compared, Node, NodeType, Slot, UNIT_BYTES};
@@ -94,22 +95,42 @@ impl Dolphin<'_> {
         Ok(true)
     }
 
-    /// Notes a leaf. Answers whether it is retired; its first lines are in leaf image 0.
+    /// Notes a leaf, and the blocks that it names. Answers whether it is retired; its first lines are in leaf image 0.
+    ///
+    /// A block that a leaf names from the beginning of the walk to its end is seen: names go from a leaf to its heirs, and
+    /// a leaf that is retired is looked at again when its heirs have slots.
     async fn mark_leaf(&self, lane: &Lane<'_>, collection: &Collection<'_>, leaf: Address) -> Result<bool, OpError> {
         self.check_inside(leaf)?;
         collection.reach(leaf.node(), leaf.offset(), LEAF_BYTES as u64);
-        let image = self.tree.scratch.leaf(0).with_bytes(self.shape.head_bytes);
+        let bytes = if self.has_blocks() { LEAF_BYTES } else { self.shape.head_bytes };
+        let image = self.tree.scratch.leaf(0).with_bytes(bytes);
         let read = Request::read(Label::Walk, leaf.node(), leaf.offset(), image.bytes, image.at);
         lane.port().call(read).await?;
         lane.port().with(|scratch| {
             let image = self.tree.scratch.leaf(0).of(scratch);
             match Leaf::new(&self.shape, image, leaf, self.tree.index) {
-                Ok(leaf) => Ok(leaf.spear().is_retired()),
+                Ok(leaf) if leaf.spear().is_retired() => Ok(true),
+                Ok(leaf) => {
+                    self.mark_blocks(collection, &leaf);
+                    Ok(false)
+                }
                 Err(DecodeError::Corrupt(what)) => Err(corrupt(place_of(leaf), what)),
                 // The word that led here is old: what is reachable throughout is not here.
                 Err(_) => Ok(false),
             }
         })
+    }
+
+    fn mark_blocks(&self, collection: &Collection<'_>, leaf: &Leaf<'_>) {
+        if !self.has_blocks() || planted(Mutant::BLOCKS_UNMARKED) {
+            return;
+        }
+        for cell in 0..self.shape.span {
+            if let Ok(Value::Block(name)) = leaf.value(cell) {
+                let place = name.place();
+                collection.reach(place.node(), place.offset(), self.scratch.block_stride as u64);
+            }
+        }
     }
 
     /// Goes down from the root slot to the tile of the key at which the walk is, and notes the nodes on its way.

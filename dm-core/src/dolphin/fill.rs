@@ -96,6 +96,7 @@ impl Dolphin<'_> {
             return Err(corrupt(parent, "a leaf that cannot be built").into());
         };
         let [image, _] = self.new_images();
+        self.push_block(lane);
         let birth = Self::push_birth(lane, leaf, image);
         if let Some(node) = node {
             self.tree.push_chain(lane, node, 1);

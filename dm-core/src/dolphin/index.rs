@@ -59,6 +59,7 @@ pub const MARKS: &[Mark] = &[
     Mark::CHANGE_FINISHED,
     Mark::SEAT_SHARED,
     Mark::LEAF_DRAINED,
+    Mark::UPDATE_OVERTAKEN,
 ];
 
 /// What a Dolphin index on one compute node is put together from.
@@ -254,7 +255,10 @@ impl Index for Dolphin<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        Assumptions::WORD_ATOMIC
+        // A name is changed before its lane leaves.
+        let of_blocks = if self.has_blocks() { Assumptions::ATOMIC_THEN_ATOMIC } else { Assumptions::empty() };
+        of_blocks
+            | Assumptions::WORD_ATOMIC
             | Assumptions::LINE_ATOMIC
             | Assumptions::WRITE_THEN_WRITE
             | Assumptions::WRITE_THEN_ATOMIC

@@ -14,4 +14,6 @@ crate::marks::declare_marks! {
     SEAT_SHARED = "seat-shared",
     /// A closer waited for those inside.
     LEAF_DRAINED = "leaf-drained",
+    /// An update was overtaken: another one has named its block first.
+    UPDATE_OVERTAKEN = "update-overtaken",
 }

@@ -5,8 +5,7 @@
 //!
 //! **Only builds with the feature `dolphin` have this kind.** Every operation is here: gets, inserts, updates, deletes,
 //! conditional ones, scans, bulk loads, validation; repair, sweeps and collections after deaths. The judge runs
-//! histories of them. Missing are values longer than 63 bytes (blocks have a layout and no operation), the merging of
-//! leaves, and every measurement.
+//! histories of them. Missing is the merging of leaves.
 //!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
@@ -32,6 +31,7 @@
 //! | [`entries`] | the local table by which the lanes of a compute node share its seat in a leaf |
 //! | [`population`] | where a full leaf is cut, who owns its tile then, and which slots change |
 //! | `search`, `scan` | from a key to its leaf, and from leaf to leaf |
+//! | `blocks` | values above 63 bytes: carved, named, READ, retired |
 //! | `presence` | requests by which a lane gets into a leaf and out |
 //! | `write`, `fill`, `replace` | writes in a leaf; a leaf where none was; a leaf that is replaced, and its change finished |
 //! | `recover`, `collect`, `check`, `bulk` | seats of the dead; mark-and-sweep; validation; bulk loads |
@@ -46,9 +46,13 @@
 //! | operation | round trips | requests |
 //! |---|---|---|
 //! | get | 1 | READ leaf |
+//! | ... whose value is a block | 2 | READ leaf; READ block |
 //! | update of a present key | 2 | FAA enter + READ leaf; WRITE value + FAA leave |
+//! | ... whose value is a block | 2 | WRITE block + FAA enter + READ leaf; CAS name + FAA leave |
 //! | ... beside other lanes of the compute node that are inside | 2 | READ leaf; WRITE value |
 //! | insert, delete, `update_if`, `delete_if` | 2 | FAA close + READ leaf; WRITE key + WRITE value + FAA open |
+//! | ... whose value is a block | 2 | WRITE block + FAA close + READ leaf; WRITE key + WRITE name + FAA open |
+//! | ... that compares or returns the value of a block | 1 more | READ block |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
 //! | insert into a void that a copy shows | 2 | WRITE leaf + CAS its word; CAS slot |
 //! | ... that no copy shows | 3 | READ node first |
@@ -57,6 +61,7 @@
 //! | get of a key that has no leaf | 1 more | READ node |
 //! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
 //! | scan | 1 for as many leaves as a lane has images for | READ leaves; with a gap among them, READ its node in the same |
+//! | ... whose values are blocks | 1 more for 16 records of a leaf | READ blocks |
 //!
 //! # Structure changes, seats, deaths
 //!
@@ -70,8 +75,10 @@
 //!
 //! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads, cells); ATOMIC_THEN_READ
 //! (the leaf behind its FAA); WRITE_THEN_ATOMIC (data before leaving); WRITE_THEN_WRITE (a key before its value);
-//! COMPLETION_IS_VISIBLE (each step of a structure change before the next). ATOMIC_EXCLUDES_WRITE is not needed: words
-//! under atomics are never covered by a WRITE once they are published. No order of lines is assumed.
+//! COMPLETION_IS_VISIBLE (each step of a structure change before the next; a block before its name). With values in
+//! blocks ATOMIC_THEN_ATOMIC, too (a name before leaving). ATOMIC_EXCLUDES_WRITE is not needed: Spear words and slots are
+//! never covered by a WRITE once they are published, and a name is WRITTEN only by a lane that is exclusive. No order of
+//! lines is assumed.
 //!
 //! A lane may add to the Spear word of a leaf that left the tree, by a pointer of a copy. So the place of a leaf is
 //! reused only when no compute node has a pointer to it ([`crate::radix::pieces`]), and the next leaf's word is made free
@@ -97,7 +104,8 @@
 //! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers; a reader then finds the key
 //!   with the value of nobody.
 //! - **Values above a line are blocks.** Two WRITEs of several lines may leave lines of both for ever; equal line
-//!   versions do not exclude it.
+//!   versions do not exclude it. Updates of one record at the same time are decided by a CAS of the name; one that
+//!   was overtaken is done.
 //! - **The lock comes first in the leaf**, so that a WRITE of the rest is one range; the leaf has 1024 bytes, not 1088.
 //! - **Nodes have room for their own slots** and are replaced when full, as SMART's; the paper reserves 2 KB.
 //! - **Waiting for the last request.** The published program answers before its WRITE has landed.
@@ -127,10 +135,12 @@
 //! # Limits
 //!
 //! - 30 compute nodes that write; one more is [`spear::NoSeat`].
-//! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 63.
+//! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 1024. Those above 63 are in
+//!   blocks, in chunks for nodes.
 //! - A key far from all others takes a leaf of its own: 1024 bytes.
 //! - A leaf whose records were all deleted keeps its place until an insert replaces it.
 
+mod blocks;
 mod bulk;
 mod check;
 mod collect;

@@ -28,6 +28,14 @@ crate::mutants::declare_mutants! {
     CLOSER_IGNORED = "closer-ignored",
     /// A leaf that is rebuilt leaves out its greatest record.
     REBUILT_SHORT = "rebuilt-short",
+    /// The name of a block is WRITTEN, not changed by CAS.
+    BLOCK_NAME_WRITTEN = "block-name-written",
+    /// An update that was overtaken takes back the block that it had READ, as the one that was faster does.
+    LOSER_RETIRES = "loser-retires",
+    /// A block is named before it is WRITTEN.
+    BLOCK_NAMED_EARLY = "block-named-early",
+    /// A collection does not mark the blocks that leaves name.
+    BLOCKS_UNMARKED = "blocks-unmarked",
     /// A field is cleared before its compute node was fenced.
     SEAT_CLEARED_UNFENCED = "seat-cleared-unfenced" => Deaths,
     /// A compute node adds at once, while others may still clear a field of its seat's last owner.

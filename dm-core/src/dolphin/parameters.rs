@@ -1,12 +1,15 @@
 //! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
 
 use super::layout::block;
-use super::layout::shape::{KEY_BYTES_MAX, KEY_BYTES_MIN, LEAF_BYTES, LeafShape, VALUE_BYTES_MIN, ValueKind};
+use super::layout::shape::{
+    KEY_BYTES_MAX, KEY_BYTES_MIN, LEAF_BYTES, LeafShape, VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind,
+};
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::operation::span::Span;
+use crate::port::OUTBOX_REQUESTS;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{self, BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
 use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
@@ -22,22 +25,19 @@ record! {
     pub struct ParameterBlock {
         key_bytes: Le16 = "key, 8..=64",
         reserved_2: Le16 = "zero",
-        value_bytes: Le32 = "value, 8..=63: 8 a word, longer ones with a state byte",
+        value_bytes: Le32 = "value, 8..=1024: 8 a word, up to 63 with a state byte, longer ones in blocks",
         flags: Le32 = "options that change what is stored; none yet",
         reserved_12: [u8; 52] = "zero",
     }
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
 
-/// Bytes of a value, at most: those that lie in the leaf. Blocks have a layout, and no operation yet.
-pub const VALUE_BYTES_MAX: usize = LINE_BYTES - 1;
-
 /// What is fixed when an index is created. Leaves have [`LEAF_BYTES`] whatever the sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Bytes of every key, 8..=64.
     pub key_bytes: usize,
-    /// Bytes of every value, 8..=63.
+    /// Bytes of every value, 8..=1024.
     pub value_bytes: usize,
 }
 
@@ -86,10 +86,12 @@ pub struct Scratch {
     pub words_at: usize,
     /// Where [`Scratch::line`] begins.
     pub line_at: usize,
-    /// Where blocks begin: the one being written, then as many as leaves are READ at once.
+    /// Where blocks begin: the one being written, then those that are READ at once.
     pub blocks_at: usize,
     /// Distance from one to the next; 0 if values are in leaves.
     pub block_stride: usize,
+    /// How many blocks that are READ there is room for: those of a page, as far as a submit has room for them.
+    pub blocks_at_once: usize,
 }
 
 impl Scratch {
@@ -123,7 +125,7 @@ impl Scratch {
         Span::new(self.blocks_at, self.block_stride)
     }
 
-    /// Image `i` of a block that was READ, below `leaves_at_once`.
+    /// Image `i` of a block that was READ, below [`Scratch::blocks_at_once`].
     #[inline]
     pub const fn block(&self, i: usize) -> Span {
         self.fresh_block().nth(1 + i)
@@ -207,7 +209,8 @@ impl Parameters {
         let fresh_leaf_at = take(LEAF_BYTES * FRESH_LEAVES).start;
         let leaves_at = take(LEAF_BYTES * leaves_at_once).start;
         let block_stride = self.block_bytes();
-        let blocks_at = take(block_stride * (1 + leaves_at_once)).start;
+        let blocks_at_once = page_records.clamp(1, OUTBOX_REQUESTS);
+        let blocks_at = take(block_stride * (1 + blocks_at_once)).start;
         let build_at = take(BUILD_BYTES).start;
         let path_at = take(PATH_BYTES * self.key_bytes).start;
         let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
@@ -236,7 +239,7 @@ impl Parameters {
             path_at,
             nodes_at,
         };
-        (plan, Scratch { tree, words_at, line_at, blocks_at, block_stride })
+        (plan, Scratch { tree, words_at, line_at, blocks_at, block_stride, blocks_at_once })
     }
 }
 
@@ -308,7 +311,7 @@ mod tests {
     fn limits_are_said() {
         let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
         assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
-        assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 63");
+        assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
     }
 
     #[test]
@@ -339,7 +342,7 @@ mod tests {
         #[test]
         fn areas_do_not_overlap(sizes in (8_usize..=64, 8_usize..=1024), wanted in (0_usize..100, 0_usize..40)) {
             let (plan, scratch) = Parameters::with_sizes(sizes.0, sizes.1).plan(wanted.0, wanted.1);
-            let Scratch { tree, words_at, line_at, blocks_at, block_stride } = scratch.clone();
+            let Scratch { tree, words_at, line_at, blocks_at, block_stride, blocks_at_once } = scratch.clone();
             prop_assert!((2..=16).contains(&tree.leaves_at_once));
             let spans = |span: Span| span.at..span.end();
             let mut areas: Vec<Range<usize>> =
@@ -352,7 +355,7 @@ mod tests {
             areas.extend((0..FRESH_LEAVES).map(|i| spans(scratch.fresh_leaf(i))));
             areas.extend((0..tree.leaves_at_once).map(|i| spans(scratch.leaf(i))));
             areas.push(spans(scratch.fresh_block()));
-            areas.extend((0..tree.leaves_at_once).map(|i| spans(scratch.block(i))));
+            areas.extend((0..blocks_at_once).map(|i| spans(scratch.block(i))));
             areas.push(spans(tree.build()));
             areas.extend((0..sizes.0).map(|i| spans(tree.level(i))));
             areas.extend((0..NODE_IMAGES).map(|i| spans(tree.node(i))));

@@ -115,7 +115,7 @@ impl Dolphin<'_> {
         Ok(())
     }
 
-    /// Gets inside, beside others, and READs the leaf into image 0.
+    /// Gets inside, beside others, and READs the leaf into image 0. The own block is WRITTEN meanwhile.
     pub(super) async fn enter(&self, lane: &Lane<'_>, leaf: Address) -> Result<Admitted, Interrupt> {
         let (seat, mut pauses) = (self.entries.seat(), Pauses::new());
         let inside = Inside { leaf, addend: seat.leave(), closes: false };
@@ -124,6 +124,7 @@ impl Dolphin<'_> {
                 None => return self.saw_retired(lane, leaf).await,
                 Some(Ask::Join) => {
                     lane.mark(Mark::SEAT_SHARED);
+                    self.push_block_beside(lane);
                     lane.port().call(self.leaf_request(leaf, 0)).await?;
                     self.see(lane, leaf);
                     return Ok(Admitted::Inside(inside));
@@ -131,6 +132,7 @@ impl Dolphin<'_> {
                 Some(_) => {}
             }
             let port = lane.port();
+            self.push_block_beside(lane);
             let added = port.push(Self::add(leaf, Label::Lock, seat.enter()));
             port.push(self.leaf_request(leaf, 0));
             port.submit().await?;
@@ -165,7 +167,8 @@ impl Dolphin<'_> {
         Ok(Admitted::Retired)
     }
 
-    /// Closes the leaf, waits for those inside, and has its final content in image 0.
+    /// Closes the leaf, waits for those inside, and has its final content in image 0. The own block is WRITTEN
+    /// meanwhile.
     pub(super) async fn close(&self, lane: &Lane<'_>, leaf: Address) -> Result<Admitted, Interrupt> {
         let (seat, mut pauses) = (self.entries.seat(), Pauses::new());
         let inside = Inside { leaf, addend: seat.open(), closes: true };
@@ -177,6 +180,7 @@ impl Dolphin<'_> {
             if planted(Mutant::READ_BEFORE_CLOSE) {
                 port.call(self.leaf_request(leaf, 0)).await?;
             }
+            self.push_block_beside(lane);
             let added = port.push(Self::add(leaf, Label::Lock, seat.close()));
             if !planted(Mutant::READ_BEFORE_CLOSE) {
                 port.push(self.leaf_request(leaf, 0));
@@ -252,15 +256,19 @@ impl Dolphin<'_> {
         Ok(())
     }
 
-    /// Gets out behind the WRITEs that are pushed, in their chain.
-    pub(super) async fn leave_with(&self, lane: &Lane<'_>, inside: Inside) -> Result<(), OpError> {
+    /// Gets out behind the requests that are pushed, in their chain. Answers what the first of them found.
+    pub(super) async fn leave_with(&self, lane: &Lane<'_>, inside: Inside) -> Result<u64, OpError> {
         let Inside { leaf, addend, closes } = inside;
         let port = lane.port();
+        if planted(Mutant::BLOCK_NAMED_EARLY) {
+            self.push_block(lane);
+        }
         let is_last = closes || self.entries.leaves(leaf) == Leave::Last;
         if is_last {
             port.push(Self::add(leaf, Label::Unlock, addend));
         }
         port.submit().await.map_err(unknown)?;
+        let found = port.completion(0).value;
         if is_last {
             self.entries.out(lane, leaf);
         } else if self.entries.left(lane, leaf) == Leave::Last {
@@ -268,7 +276,7 @@ impl Dolphin<'_> {
             port.call(Self::add(leaf, Label::Unlock, addend)).await.map_err(took_effect)?;
             self.entries.out(lane, leaf);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// WRITEs the heirs of leaf image 0, and retires the leaf behind that.

@@ -342,6 +342,7 @@ impl Dolphin<'_> {
         records: &Population<'_>,
         which: core::ops::Range<usize>,
     ) -> Option<()> {
+        let own = self.own_block(scratch);
         let (arguments, image) = self.plan.arguments_and(image, scratch).ok()?;
         let value = arguments.value();
         let old_value = |cell| match records.leaf.value(cell) {
@@ -359,7 +360,12 @@ impl Dolphin<'_> {
         let mut leaf = LeafMut::start(&self.shape, image, &head)?;
         for (cell, i) in which.enumerate() {
             leaf.bind(cell, records.key(i));
-            if !leaf.put(cell, of(i)) {
+            let block = match records.cell(i).map(|cell| records.leaf.value(cell)) {
+                None => own,
+                Some(Ok(Value::Block(block))) => Some(block),
+                Some(_) => None,
+            };
+            if !leaf.put_either(cell, of(i), block) {
                 return None;
             }
         }
@@ -373,6 +379,7 @@ impl Dolphin<'_> {
         address: Address,
         (position, tile): (usize, Tile),
     ) -> Option<()> {
+        let own = self.own_block(scratch);
         let (arguments, image) = self.plan.arguments_and(self.scratch.fresh_leaf(0), scratch).ok()?;
         let bounds = Bounds::new(arguments.key().get(..position)?, tile)?;
         let value = arguments.value();
@@ -385,7 +392,7 @@ impl Dolphin<'_> {
         let head = Head { address, index: self.tree.index, bounds, owner: self.owner_tag(), absent };
         let mut leaf = LeafMut::start(&self.shape, image, &head)?;
         leaf.bind(0, arguments.key());
-        leaf.put(0, value).then_some(())
+        leaf.put_either(0, value, own).then_some(())
     }
 
     /// Gives the tile of a retired leaf, which is in leaf image 0, to its heirs: appends the slots that are missing, and

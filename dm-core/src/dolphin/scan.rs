@@ -11,6 +11,7 @@
 //! leaves, its node is READ with them. A void counts only in a node image of this scan: a copy's may have been filled.
 
 use super::Dolphin;
+use super::blocks::no_block;
 use super::layout::leaf::{Leaf, Value, place_of};
 use super::layout::shape::SPAN_MAX;
 use super::search::{Fit, Located};
@@ -60,7 +61,9 @@ impl Dolphin<'_> {
         let (from, way) = (self.tree.scratch.last.clone(), self.tree.way());
         lane.port().with(|scratch| scratch.copy_within(self.plan.key.clone(), from.start));
         let mut window = Window::default();
+        let (mut doubted, mut attempts) = (None, 0);
         while !taken.ends {
+            let before = taken.records;
             if window.done == window.leaves.len() {
                 let wanted = self.leaves_for(limit - taken.records, taken.records == 0);
                 if self.push_ahead(lane, operation, wanted, &mut window) {
@@ -85,6 +88,19 @@ impl Dolphin<'_> {
                     Located::Leaf(leaf) => self.take(lane, operation, (0, leaf), limit, &mut taken)?,
                     Located::Gap(cursor, end) => taken.ends = !self.pass(lane, &cursor, end),
                 }
+            }
+            if self.has_blocks()
+                && let Some(name) = self.fill_page(lane, before..taken.records).await?
+            {
+                if doubted.replace(name) == Some(name) {
+                    return Err(no_block(name).into());
+                }
+                // The same leaf is READ again, and what was READ with it.
+                taken = Taken { records: before, ends: false };
+                lane.port().with(|scratch| scratch.copy_within(self.low.clone(), from.start));
+                window.done = window.leaves.len();
+                lane.attempt(&mut attempts, "READING the blocks of a leaf")?;
+                continue;
             }
             if taken.records == limit {
                 return Ok(Outcome::Page { records: limit as u32, more: true });
@@ -244,7 +260,8 @@ impl Dolphin<'_> {
         }
     }
 
-    /// Copies the records of a leaf image that the scan wants onto the page, and moves on to the smallest key above it.
+    /// Copies the records of a leaf image that the scan wants, or the names of their blocks, onto the page, and moves on
+    /// to the smallest key above it. Where it began is in `low` afterwards.
     fn take(
         &self,
         lane: &Lane<'_>,
@@ -254,6 +271,7 @@ impl Dolphin<'_> {
         taken: &mut Taken,
     ) -> Result<(), OpError> {
         lane.port().with(|scratch| {
+            scratch.copy_within(self.tree.scratch.last.clone(), self.low.start);
             let Some((front, page)) = scratch.split_at_mut_checked(self.plan.page.start) else { return Ok(()) };
             let mut high = [0; 64];
             let Some(high) = high.get_mut(..self.shape.key_bytes) else { return Ok(()) };
@@ -273,7 +291,15 @@ impl Dolphin<'_> {
                 if taken.records == limit {
                     return Ok(());
                 }
-                let Value::Here(value) = leaf.value(cell).map_err(of_bytes)? else { continue };
+                let name;
+                let value = match leaf.value(cell).map_err(of_bytes)? {
+                    Value::Absent => continue,
+                    Value::Here(value) => value,
+                    Value::Block(block) => {
+                        name = block.to_bits().to_le_bytes();
+                        &name[..]
+                    }
+                };
                 let range = self.plan.record(taken.records);
                 let at = range.start - self.plan.page.start;
                 let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(()) };

@@ -5,7 +5,8 @@
 //! [`plan`](super::plan) says why an image is believed and why an absence is.
 
 use super::Dolphin;
-use super::layout::leaf::{Judged, Leaf, Value, place_of};
+use super::blocks::{Shown, no_block};
+use super::layout::leaf::{Judged, Leaf, place_of};
 use super::layout::shape::LEAF_BYTES;
 use super::population;
 use crate::error::DecodeError;
@@ -124,34 +125,24 @@ impl Dolphin<'_> {
         }
     }
 
-    /// Steps: route; READ leaf; compare. Linearizes within the READ whose image was accepted, or where the absence was
-    /// seen fresh.
+    /// Steps: route; READ leaf; compare; READ the block that it names. Linearizes within the READ of the leaf whose image
+    /// was accepted, or where the absence was seen fresh.
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         // Before the first READ: the deciding instant is after all members have called.
         self.batches.seal(lane, |_| ());
-        match self.locate(lane, &self.tree.way(), &self.plan.key, Start::Copies).await? {
-            Located::Leaf(leaf) => Ok(if self.output(lane, leaf)? { Outcome::Found } else { Outcome::Absent }),
-            Located::Gap(..) => Ok(Outcome::Absent),
-        }
-    }
-
-    /// Copies the value that leaf image 0 has for the key to the output. `false`: the record is not there.
-    pub(super) fn output(&self, lane: &Lane<'_>, leaf: Address) -> Result<bool, OpError> {
-        lane.port().with(|scratch| {
-            let image = self.tree.scratch.leaf(0);
-            let found = {
-                let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
-                let found = Leaf::new(&self.shape, image.of(scratch), leaf, self.tree.index).and_then(|leaf| {
-                    leaf.find(key)
-                        .map(|cell| (cell, leaf.value(cell)))
-                        .map_or(Ok(None), |(cell, value)| Ok(matches!(value?, Value::Here(_)).then_some(cell)))
-                });
-                found.map_err(|_| corrupt(place_of(leaf), "a value in no known state"))?
+        let (mut doubted, mut attempts) = (None, 0);
+        loop {
+            let Located::Leaf(leaf) = self.locate(lane, &self.tree.way(), &self.plan.key, Start::Copies).await? else {
+                return Ok(Outcome::Absent);
             };
-            let Some(cell) = found else { return Ok(false) };
-            image.part(&self.shape.content_of(cell)).copy_to(scratch, self.plan.output.start);
-            Ok(true)
-        })
+            match self.output(lane, leaf).await? {
+                Shown::Here => return Ok(Outcome::Found),
+                Shown::Absent => return Ok(Outcome::Absent),
+                Shown::Doubtful(name) if doubted == Some(name) => return Err(no_block(name).into()),
+                Shown::Doubtful(name) => doubted = Some(name),
+            }
+            lane.attempt(&mut attempts, "READing the block of a record")?;
+        }
     }
 }
 

@@ -11,13 +11,15 @@
 //! The key is looked for in the image that was READ behind the own addition, never in an earlier one.
 
 use super::Dolphin;
+use super::blocks::{Shown, no_block};
+use super::layout::block::BlockPointer;
 use super::layout::leaf::{Leaf, LeafMut, Value, place_of};
-use super::layout::shape::ValueKind;
 use super::presence::{Admitted, Inside};
 use super::search::Fit;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, OperationKind, Outcome};
 use crate::radix::tile_descent::{Goal, Start, TileCursor, TileEnd};
 use crate::radix::tree::{Way, corrupt};
@@ -67,15 +69,32 @@ impl Dolphin<'_> {
 
     /// The same in any tree.
     pub(super) async fn write_in(&self, lane: &Lane<'_>, way: &Way, kind: OperationKind) -> Result<Outcome, Interrupt> {
+        self.begin_block(lane);
+        let result = self.attempt_writes(lane, way, kind).await;
+        self.end_block(lane, &result);
+        result
+    }
+
+    async fn attempt_writes(&self, lane: &Lane<'_>, way: &Way, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let goal = if inserts { Goal::Fill } else { Goal::Read };
         let (mut start, mut goal, mut attempts) = (Start::Copies, goal, 0);
         loop {
             let (cursor, end) = self.tree.descend(lane, way, &self.plan.key, start, goal).await?;
             let attempted = match end {
-                TileEnd::Leaf(leaf) => self.write_leaf(lane, way, kind, &cursor, leaf).await?,
+                TileEnd::Leaf(leaf) => {
+                    self.make_block(lane, way, kind, leaf.node()).await?;
+                    self.write_leaf(lane, way, kind, &cursor, leaf).await?
+                }
                 _ if !inserts => Attempted::Done(Outcome::Absent),
-                _ => self.fill(lane, way, &cursor, end).await?,
+                _ => {
+                    self.make_block(lane, way, kind, cursor.slot.place(way).node()).await?;
+                    let attempted = self.fill(lane, way, &cursor, end).await?;
+                    if let Attempted::Done(_) = attempted {
+                        self.block_is_named(lane);
+                    }
+                    attempted
+                }
             };
             match attempted {
                 Attempted::Done(outcome) => return Ok(outcome),
@@ -96,15 +115,15 @@ impl Dolphin<'_> {
         leaf: Address,
     ) -> Result<Attempted, Interrupt> {
         self.check_inside(leaf)?;
-        let shares = matches!(kind, OperationKind::Update | OperationKind::Upsert)
-            && self.shape.kind != ValueKind::Block
-            && self.shares_leaves;
+        // For the block that the operation's own takes the place of.
+        let _room = if self.has_blocks() { self.tree.room_for(way, 1)? } else { None };
+        let shares = matches!(kind, OperationKind::Update | OperationKind::Upsert) && self.shares_leaves;
         if shares {
             match self.enter(lane, leaf).await? {
                 Admitted::Retired => return self.meet_retired(lane, way, cursor, leaf).await,
                 Admitted::Inside(inside) => {
                     self.check_lease_inside(lane, inside).await?;
-                    if let Some(attempted) = self.update_shared(lane, kind, leaf, inside).await? {
+                    if let Some(attempted) = self.update_shared(lane, way, kind, inside).await? {
                         return Ok(attempted);
                     }
                 }
@@ -141,20 +160,29 @@ impl Dolphin<'_> {
     async fn update_shared(
         &self,
         lane: &Lane<'_>,
+        way: &Way,
         kind: OperationKind,
-        leaf: Address,
         inside: Inside,
     ) -> Result<Option<Attempted>, Interrupt> {
+        let leaf = inside.leaf;
         let seen = self.fit(lane, leaf, &self.plan.key).and_then(|fit| match fit {
             Fit::Live => self.record(lane, leaf).map(Some),
             _ => Ok(None),
         });
         if let Ok(Some(Some((cell, true)))) = seen {
             self.seal(lane);
+            let old = self.named_by(lane, leaf, cell);
             if let Some(write) = self.put(lane, cell) {
                 lane.change_is_next();
-                self.push_cell(lane, leaf, write);
-                self.leave_with(lane, inside).await?;
+                match old.filter(|_| !planted(Mutant::BLOCK_NAME_WRITTEN)) {
+                    None => {
+                        self.push_cell(lane, leaf, write);
+                        self.leave_with(lane, inside).await?;
+                        self.block_is_named(lane);
+                        self.retire_block(lane, way, old);
+                    }
+                    Some(old) => self.rename(lane, way, (old, write), inside).await?,
+                }
                 let outcome = if kind == OperationKind::Update { Outcome::Updated } else { Outcome::Replaced };
                 return Ok(Some(Attempted::Done(outcome)));
             }
@@ -171,6 +199,38 @@ impl Dolphin<'_> {
         })
     }
 
+    /// Changes the name in a value cell from `old` to that of the own block, unless another update was faster; and gets
+    /// out. `cell`: the bytes of the cell, which has the new name in leaf image 0.
+    ///
+    /// An update that was overtaken is done, too. No record is deleted and no leaf is retired while the lane is inside.
+    /// So what it found is another update's name, which took the place of `old` after this lane's READ and before its
+    /// CAS: right before that this update has taken effect, and nobody saw it.
+    async fn rename(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        (old, cell): (BlockPointer, Range<usize>),
+        inside: Inside,
+    ) -> Result<(), OpError> {
+        let new = lane.port().with(|scratch| self.tree.scratch.leaf(0).part(&cell).word(scratch));
+        let (leaf, from) = (inside.leaf, old.to_bits());
+        let cas = Request::cas(Label::Entry, leaf.node(), leaf.offset() + cell.start as u64, from, new);
+        let position = lane.port().push(cas);
+        lane.swaps_slot(position, from);
+        let found = self.leave_with(lane, inside).await?;
+        lane.swapped_slot(found == from);
+        if found == from {
+            self.block_is_named(lane);
+            self.retire_block(lane, way, Some(old));
+        } else {
+            lane.mark(Mark::UPDATE_OVERTAKEN);
+            if planted(Mutant::LOSER_RETIRES) {
+                self.retire_block(lane, way, Some(old));
+            }
+        }
+        Ok(())
+    }
+
     /// What a lane that has closed the leaf does. Leaf image 0 is final.
     async fn change_closed(
         &self,
@@ -181,10 +241,11 @@ impl Dolphin<'_> {
         inside: Inside,
     ) -> Result<Attempted, Interrupt> {
         let leaf = inside.leaf;
-        let decided = self.fit(lane, leaf, &self.plan.key).and_then(|fit| match fit {
-            Fit::Live => self.decide(lane, kind, leaf).map(Some),
-            _ => Ok(None),
-        });
+        let decided = match self.fit(lane, leaf, &self.plan.key) {
+            Ok(Fit::Live) => self.decide(lane, kind, leaf).await.map(Some),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
         let Ok(Some((change, outcome))) = decided else {
             self.leave(lane, inside).await?;
             decided?;
@@ -192,6 +253,10 @@ impl Dolphin<'_> {
             return Ok(Attempted::AGAIN);
         };
         let mut change = change;
+        let old = match change {
+            Change::Put(cell) | Change::Remove(cell) => self.named_by(lane, leaf, cell),
+            _ => None,
+        };
         if let Change::Put(cell) | Change::Bind(cell) = change {
             self.seal(lane);
             match self.put(lane, cell) {
@@ -220,12 +285,18 @@ impl Dolphin<'_> {
         }
         if change == Change::Replace {
             self.seal(lane);
-            return self.replace_leaf(lane, way, cursor, inside, outcome).await;
+            let attempted = self.replace_leaf(lane, way, cursor, inside, outcome).await?;
+            self.block_is_named(lane);
+            return Ok(attempted);
         }
         if change == Change::Nothing {
             self.leave(lane, inside).await?;
         } else {
             self.leave_with(lane, inside).await?;
+            if !matches!(change, Change::Remove(_)) {
+                self.block_is_named(lane);
+            }
+            self.retire_block(lane, way, old);
         }
         Ok(Attempted::Done(outcome))
     }
@@ -246,7 +317,7 @@ impl Dolphin<'_> {
     }
 
     /// What an operation does to leaf image 0, and its outcome. A value that belongs to the outcome is in the output.
-    fn decide(&self, lane: &Lane<'_>, kind: OperationKind, leaf: Address) -> Result<(Change, Outcome), OpError> {
+    async fn decide(&self, lane: &Lane<'_>, kind: OperationKind, leaf: Address) -> Result<(Change, Outcome), OpError> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
         let seen = self.record(lane, leaf)?;
         let Some((cell, _)) = seen.filter(|(_, here)| *here) else {
@@ -266,11 +337,11 @@ impl Dolphin<'_> {
             Update => (Change::Put(cell), Outcome::Updated),
             Delete => (Change::Remove(cell), Outcome::Deleted),
             Insert => {
-                self.output(lane, leaf)?;
+                self.output_final(lane, leaf).await?;
                 (Change::Nothing, Outcome::Exists)
             }
             UpdateIf | DeleteIf => {
-                self.output(lane, leaf)?;
+                self.output_final(lane, leaf).await?;
                 let fits = lane
                     .port()
                     .with(|scratch| scratch.get(self.plan.expected.clone()) == scratch.get(self.plan.output.clone()));
@@ -281,6 +352,14 @@ impl Dolphin<'_> {
                 }
             }
         })
+    }
+
+    /// Copies the value of a record that is there to the output. The leaf is closed, so its block is what it says.
+    async fn output_final(&self, lane: &Lane<'_>, leaf: Address) -> Result<(), OpError> {
+        match self.output(lane, leaf).await? {
+            Shown::Doubtful(name) => Err(no_block(name)),
+            Shown::Here | Shown::Absent => Ok(()),
+        }
     }
 
     /// Cells of leaf image 0 whose keys are bound.
@@ -296,12 +375,13 @@ impl Dolphin<'_> {
         lane.port().with(|scratch| change(self.tree.scratch.leaf(0).of_mut(scratch)))
     }
 
-    /// Puts the operation's value into cell `cell` of leaf image 0, and says what a WRITE of it covers. `None`: it is
-    /// the leaf's word for "absent".
+    /// Puts the operation's value, or the name of its block, into cell `cell` of leaf image 0, and says what a WRITE of
+    /// it covers. `None`: it is the leaf's word for "absent".
     fn put(&self, lane: &Lane<'_>, cell: usize) -> Option<Range<usize>> {
         lane.port().with(|scratch| {
+            let own = self.own_block(scratch);
             let (arguments, image) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch).ok()?;
-            let is_put = LeafMut::new(&self.shape, image).put(cell, arguments.value());
+            let is_put = LeafMut::new(&self.shape, image).put_either(cell, arguments.value(), own);
             is_put.then(|| self.shape.value_write(cell))
         })
     }

@@ -16,8 +16,8 @@ use dm_core::radix::slot::NODE_BYTES_MAX;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 
-/// Places that one change takes out of the tree: a leaf, and a node that is replaced for it.
-const RETIRED_AT_ONCE_MAX: usize = 2;
+/// Places that one change takes out of the tree: a leaf, a node that is replaced for it, and a block.
+const RETIRED_AT_ONCE_MAX: usize = 3;
 
 impl Kind for Parameters {
     type Index<'s> = Dolphin<'s>;

@@ -17,6 +17,7 @@ use crate::layout::fields::Field;
 use crate::layout::record::{Le16, Le32, record};
 use crate::radix::slot::{Place, UNIT_BYTES};
 use crate::verbs::NodeId;
+use core::ops::Range;
 use static_assertions::const_assert_eq;
 use zerocopy::IntoBytes;
 
@@ -85,6 +86,11 @@ impl BlockPointer {
 /// Bytes of the place of a block with such a value.
 pub const fn place_bytes(value_bytes: usize) -> usize {
     (BlockHead::BYTES + value_bytes).next_multiple_of(UNIT_BYTES)
+}
+
+/// Where the value is in a block.
+pub const fn value_range(value_bytes: usize) -> Range<usize> {
+    BlockHead::BYTES..BlockHead::BYTES + value_bytes
 }
 
 fn checksum(name: BlockPointer, rest: &[u8]) -> u32 {

@@ -522,6 +522,15 @@ impl<'a> LeafMut<'a> {
         takes
     }
 
+    /// Puts the name of a block into cell `cell`, or else a value, as [`LeafMut::put`].
+    #[must_use]
+    pub fn put_either(&mut self, cell: usize, value: &[u8], block: Option<BlockPointer>) -> bool {
+        match block {
+            Some(block) => self.put_block(cell, block),
+            None => self.put(cell, value),
+        }
+    }
+
     /// Says in value cell `cell` that the record is absent.
     pub fn remove(&mut self, cell: usize) {
         let at = self.shape.value_at(cell);

@@ -90,10 +90,15 @@ impl TreeKind for Dolphin {
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
-        let parameters = Parameters {
+        let mut parameters = Parameters {
             key_bytes: [8, 8, 16, 32, 40, 64][rng.below(6) as usize],
             value_bytes: [8, 8, 16, 48, 63][rng.below(5) as usize],
         };
+        // Some have values in blocks. The other cases are what they were before there were blocks.
+        let mut of_blocks = Rng::new(draw.seed ^ 0x5eed_b10c);
+        if of_blocks.percent(35) {
+            parameters.value_bytes = [64, 72, 264, 1024][of_blocks.below(4) as usize];
+        }
         // Digits in base 2, 4, 8 or 16; a key has all digits of a number below 256.
         let bits = 1 + rng.below(4);
         let count = 8_u32.div_ceil(bits) as usize;
@@ -216,6 +221,22 @@ fn visit<'m>(
     }
 }
 
+/// The blocks that the leaf at `leaf` names, unless its heirs name them.
+fn blocks_of(parameters: &Parameters, memories: &Memories, leaf: Address) -> Vec<Node> {
+    let (Some(shape), Some(image)) = (parameters.leaf(), image(memories, place_of(leaf), LEAF_BYTES)) else {
+        return Vec::new();
+    };
+    let Some(found) = Leaf::new(&shape, image, leaf, INDEX).ok().filter(|found| !found.spear().is_retired()) else {
+        return Vec::new();
+    };
+    let blocks = (0..shape.span).filter_map(|cell| match found.value(cell) {
+        Ok(Value::Block(name)) => Some(name.place()),
+        _ => None,
+    });
+    let bytes = parameters.block_bytes() as u64;
+    blocks.map(|place| Node { node: place.node(), offset: place.offset(), bytes }).collect()
+}
+
 impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let holders = |word| Spear(word).taken().map(|(seat, _)| seat.row().0).collect();
@@ -252,6 +273,7 @@ impl MemoryWalk for Parameters {
                     if let Some((found, image)) = found.as_mut().zip(image(memories, place, LEAF_BYTES)) {
                         found.add(parameters, image);
                     }
+                    holdings.reached.extend(blocks_of(self, memories, leaf));
                     (place, LEAF_BYTES)
                 }
                 Ok(Child::Node(kind, place)) => (place, kind.bytes()),
