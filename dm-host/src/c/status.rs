@@ -250,7 +250,9 @@ fn of_pool(error: &PoolError) -> dm_status {
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
         PoolError::Thread(_) | PoolError::Region(_) => dm_status::DM_SYSTEM,
-        PoolError::Format(_) | PoolError::Image(_) | PoolError::IndexName { .. } => dm_status::DM_INVALID_ARGUMENT,
+        PoolError::Twice { .. } | PoolError::Format(_) | PoolError::Image(_) | PoolError::IndexName { .. } => {
+            dm_status::DM_INVALID_ARGUMENT
+        }
     }
 }
 
