@@ -5,7 +5,7 @@
 //!
 //! **Only builds with the feature `dolphin` have this kind.** Every operation is here: gets, inserts, updates, deletes,
 //! conditional ones, scans, bulk loads, validation; repair, sweeps and collections after deaths. The judge runs
-//! histories of them. Missing is the merging of leaves.
+//! histories of them. Missing are the merging of leaves, and measurements.
 //!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
