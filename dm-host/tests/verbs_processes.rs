@@ -562,7 +562,7 @@ fn memory_nodes_of_one_pool_are_told_from_others() {
         let addresses: Vec<_> = daemons.iter().map(|daemon| daemon.address.clone()).collect();
         Pool::connect_verbs(&addresses, VerbsOptions::default()).map(drop)
     };
-    assert!(connect(&[&one]).unwrap_err().to_string().contains("1 memory nodes are connected"));
+    assert!(connect(&[&one]).unwrap_err().to_string().contains("1 memory node is connected"));
     assert!(matches!(connect(&[&other, &one]), Err(PoolError::Mixed { .. })));
     let second = Daemon::start(&["--insecure", "--memory-nodes", "2", "--node-id", "1"]);
     connect(&[&second, &one]).unwrap();
