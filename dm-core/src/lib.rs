@@ -36,7 +36,7 @@
 //! | [`sherman`] | a write-optimised B+-tree |
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
-//! | [`dolphin`] | an adaptive radix tree over leaves of many records; only builds with the feature `dolphin` offer it, since it is not finished |
+//! | [`dolphin`] | an adaptive radix tree over leaves of many records, with shared writers in a leaf |
 //! | `toy` | a sorted array under one lock, which shows what a kind needs; only in builds with the feature `toy` |
 //! | [`items`] | keys and values of any length over an index of fixed sizes |
 //! | [`rooms`] | what the rooms declare, put together: marks and mutants |

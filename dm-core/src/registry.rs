@@ -16,31 +16,12 @@ use core::fmt;
 #[macro_export]
 macro_rules! for_each_kind {
     ([$($make:tt)*] $($argument:tt)*) => {
-        $crate::kinds_in_the_making! { [$($make)*] [
+        $crate::kinds_of_this_build! { [$($make)*] [
             Sherman sherman,
             Chime chime,
-            Smart smart
+            Smart smart,
+            Dolphin dolphin
         ] $($argument)* }
-    };
-}
-
-/// The middle of [`for_each_kind`](crate::for_each_kind): adds the kinds that are not finished, in builds that have them.
-#[cfg(feature = "dolphin")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! kinds_in_the_making {
-    ([$($make:tt)*] [$($kinds:tt)*] $($argument:tt)*) => {
-        $crate::kinds_of_this_build! { [$($make)*] [$($kinds)*, Dolphin dolphin] $($argument)* }
-    };
-}
-
-/// The middle of [`for_each_kind`](crate::for_each_kind): there are no others in this build.
-#[cfg(not(feature = "dolphin"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! kinds_in_the_making {
-    ([$($make:tt)*] [$($kinds:tt)*] $($argument:tt)*) => {
-        $crate::kinds_of_this_build! { [$($make)*] [$($kinds)*] $($argument)* }
     };
 }
 

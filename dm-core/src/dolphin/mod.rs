@@ -3,10 +3,6 @@
 //! After An et al., "Dolphin: A Resource-efficient Hybrid Index on Disaggregated Memory" (MSST 2024), whose lock is
 //! Marlin's (ICPP 2023).
 //!
-//! **Only builds with the feature `dolphin` have this kind.** Every operation is here: gets, inserts, updates, deletes,
-//! conditional ones, scans, bulk loads, validation; repair, sweeps and collections after deaths. The judge runs
-//! histories of them. Missing are the merging of leaves, and measurements.
-//!
 //! ```text
 //!  catalog        node at position 0             node at position 6               leaf
 //! ┌───────────┐  ┌────────┬─────┬──────────┐    ┌────────────────┬─────┬─────┐   ┌───────┬────────┬──────┬────────┐
@@ -148,7 +144,6 @@ pub mod entries;
 mod fill;
 mod index;
 pub mod layout;
-#[cfg_attr(not(feature = "dolphin"), expect(dead_code, reason = "the registry names it in builds that have this kind"))]
 pub(crate) mod marks;
 pub mod mutants;
 pub mod parameters;

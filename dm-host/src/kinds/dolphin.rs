@@ -1,6 +1,4 @@
-//! Dolphin indexes, in builds that have them.
-
-#![cfg(feature = "dolphin")]
+//! Dolphin indexes.
 
 use super::radix;
 use super::{Evidence, Kind};

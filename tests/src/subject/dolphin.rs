@@ -1,6 +1,4 @@
-//! Dolphin as a subject, in builds that have it.
-
-#![cfg(feature = "dolphin")]
+//! Dolphin as a subject.
 
 use super::items::UnderItems;
 use super::{Shape, Subject, root_word};

@@ -1,7 +1,5 @@
 //! The requests of every operation of Dolphin, step by step: the goldens in `tests/goldens/verbs/dolphin_*`.
 
-#![cfg(feature = "dolphin")]
-
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind;
 use dm_core::verbs::{Label, Verb};

@@ -14,7 +14,7 @@
 //! - `board`: a UART, a clock, and an exit, one file per board. `boot`: the first instructions. `link`: the memory.
 //! - [`driver`]: memory nodes are an array, and the lanes wait for each other by a flag each.
 //! - `c_face`, `c`: the same driver in C, freestanding, in images with the feature `c-driver`. It also misuses the core.
-//! - [`tree`]: the memory that a B+-tree borrows. SMART's is in `bin/smart.rs`.
+//! - [`tree`]: the memory that a B+-tree borrows. What radix trees borrow is in `bin/smart.rs` and `bin/dolphin.rs`.
 #![no_std]
 
 #[cfg_attr(target_arch = "aarch64", path = "board/aarch64.rs")]

@@ -1,8 +1,6 @@
 //! Dolphin as a subject. Long keys and values make leaves of seven records, so that they are cut often; short ones make
 //! leaves in which many lanes meet. Some cases spread the digits of a key over its bytes, so that cuts need nodes.
 
-#![cfg(feature = "dolphin")]
-
 mod cases;
 
 use super::accounting::{Holdings, Node};

@@ -1,13 +1,11 @@
-//! Dolphin on the command line, in builds that have it.
-
-#![cfg(feature = "dolphin")]
+//! Dolphin on the command line.
 
 use super::{CommandLine, NoOptions, Spans};
 use crate::failure::Failure;
 use dm_core::dolphin::parameters::Parameters;
 
 impl CommandLine for Parameters {
-    const ABOUT: &'static str = "Radix routing over B+ leaves, does not survive deaths yet";
+    const ABOUT: &'static str = "Radix tree over leaves of dozens of records, shared writers in a leaf";
     const TITLE: &'static str = "Dolphin";
     const IS_RADIX: bool = true;
 
