@@ -21,7 +21,7 @@ use spin::{Mutex, MutexGuard, Once};
 
 const PARAMETERS: Parameters = Parameters::with_sizes(8, 8);
 /// What [`Parameters::plan`] says, which `run` compares.
-const SCRATCH_BYTES: usize = 12672;
+const SCRATCH_BYTES: usize = 17472;
 
 /// Local entries by which lanes share the compute node's seat in a leaf.
 const LEAF_ENTRIES: usize = 64;
