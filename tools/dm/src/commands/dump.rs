@@ -18,9 +18,9 @@
 //!
 //! **Damage.** The index is walked first, which checks all that its nodes say of each other. The records have to
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
-//! else. A radix tree has no such change: the checksum of a leaf covers its record. An entry of a B+-tree has no
-//! checksum. Undetected damage may change its value, its key (between the same fences; in CHIME, within the same
-//! neighborhood), or the mark that it is in use. Each damaged entry affects one record.
+//! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
+//! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
+//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record.
 
 use super::destination::Destination;
 use crate::failure::{Failure, print};

@@ -146,6 +146,7 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
         listed(Recovered(Sherman).marks()),
         listed(Bounded(Chime).marks()),
         listed(Bounded(Smart).marks()),
+        listed(Recovered(Dolphin).marks()),
         listed(Recovered(ItemsOver(Sherman)).marks()),
     ];
     for mark in dm_core::rooms::MARKS {
