@@ -112,6 +112,8 @@ pub struct Dolphin<'s> {
     pub(super) seat_waits: AtomicBool,
     pub(super) first_turn: Mutex<Option<u32>>,
     pub(super) bulk: Mutex<BulkLoad>,
+    /// The leaf to which a bulk load appends.
+    pub(super) open: Mutex<Option<super::bulk::Open>>,
 }
 
 impl<'s> Dolphin<'s> {
@@ -156,6 +158,7 @@ impl<'s> Dolphin<'s> {
             seat_waits: AtomicBool::new(waits),
             first_turn: Mutex::new(None),
             bulk: Mutex::new(BulkLoad::default()),
+            open: Mutex::new(None),
         })
     }
 

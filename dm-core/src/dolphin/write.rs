@@ -316,15 +316,30 @@ impl Dolphin<'_> {
         })
     }
 
+    /// The same for the image of a leaf that is closed. `Err`: no cell has the key, and the first one that is not bound;
+    /// the span, if all are.
+    fn record_or_free(&self, lane: &Lane<'_>, leaf: Address) -> Result<Result<(usize, bool), usize>, OpError> {
+        lane.port().with(|scratch| {
+            let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
+            let seen =
+                Leaf::new(&self.shape, self.tree.scratch.leaf(0).of(scratch), leaf, self.tree.index).and_then(|leaf| {
+                    Ok(match leaf.find_or_free(key) {
+                        Ok(cell) => Ok((cell, leaf.value(cell)? != Value::Absent)),
+                        Err(free) => Err(free),
+                    })
+                });
+            seen.map_err(|_| corrupt(place_of(leaf), "a value in no known state"))
+        })
+    }
+
     /// What an operation does to leaf image 0, and its outcome. A value that belongs to the outcome is in the output.
     async fn decide(&self, lane: &Lane<'_>, kind: OperationKind, leaf: Address) -> Result<(Change, Outcome), OpError> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
-        let seen = self.record(lane, leaf)?;
-        let Some((cell, _)) = seen.filter(|(_, here)| *here) else {
+        let seen = self.record_or_free(lane, leaf)?;
+        let Ok((cell, true)) = seen else {
             return Ok(match (kind, seen) {
-                (Insert | Upsert, Some((cell, _))) => (Change::Put(cell), Outcome::Inserted),
-                (Insert | Upsert, None) => {
-                    let free = self.bound_cells(lane, leaf);
+                (Insert | Upsert, Ok((cell, _))) => (Change::Put(cell), Outcome::Inserted),
+                (Insert | Upsert, Err(free)) => {
                     let change = if free < self.shape.span { Change::Bind(free) } else { Change::Replace };
                     (change, Outcome::Inserted)
                 }
@@ -363,7 +378,7 @@ impl Dolphin<'_> {
     }
 
     /// Cells of leaf image 0 whose keys are bound.
-    fn bound_cells(&self, lane: &Lane<'_>, leaf: Address) -> usize {
+    pub(super) fn bound_cells(&self, lane: &Lane<'_>, leaf: Address) -> usize {
         lane.port().with(|scratch| {
             let image = self.tree.scratch.leaf(0).of(scratch);
             Leaf::new(&self.shape, image, leaf, self.tree.index).map_or(self.shape.span, |leaf| leaf.bound())
@@ -377,7 +392,7 @@ impl Dolphin<'_> {
 
     /// Puts the operation's value, or the name of its block, into cell `cell` of leaf image 0, and says what a WRITE of
     /// it covers. `None`: it is the leaf's word for "absent".
-    fn put(&self, lane: &Lane<'_>, cell: usize) -> Option<Range<usize>> {
+    pub(super) fn put(&self, lane: &Lane<'_>, cell: usize) -> Option<Range<usize>> {
         lane.port().with(|scratch| {
             let own = self.own_block(scratch);
             let (arguments, image) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch).ok()?;
@@ -387,7 +402,7 @@ impl Dolphin<'_> {
     }
 
     /// Binds cell `cell` of leaf image 0 to the operation's key, and says what a WRITE of it covers.
-    fn bind(&self, lane: &Lane<'_>, cell: usize) -> Range<usize> {
+    pub(super) fn bind(&self, lane: &Lane<'_>, cell: usize) -> Range<usize> {
         lane.port().with(|scratch| {
             if let Ok((arguments, image)) = self.plan.arguments_and(self.tree.scratch.leaf(0), scratch) {
                 LeafMut::new(&self.shape, image).bind(cell, arguments.key());

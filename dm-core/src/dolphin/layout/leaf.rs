@@ -300,26 +300,47 @@ impl<'a> Leaf<'a> {
         self.image.get(at..at + self.shape.key_bytes).unwrap_or_default()
     }
 
+    /// Key cells of eight bytes, which are contiguous; `None`: they are longer.
+    #[inline]
+    fn words(&self) -> Option<&'a [[u8; 8]]> {
+        let at = self.shape.head_bytes;
+        let cells = self.image.get(at..at + 8 * self.shape.span).filter(|_| self.shape.key_bytes == 8)?;
+        Some(cells.as_chunks().0)
+    }
+
     /// The cell of `key`. Whether its record is there says its value cell.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<usize> {
-        if let Ok(key) = <[u8; 8]>::try_from(key)
-            && self.shape.key_bytes == key.len()
-        {
-            // Cells of eight bytes are contiguous.
-            let at = self.shape.key_at(0);
-            let (cells, _) = self.image.get(at..at + 8 * self.shape.span).unwrap_or_default().as_chunks::<8>();
+        if let (Some(cells), Ok(key)) = (self.words(), <[u8; 8]>::try_from(key)) {
             return cells.iter().position(|cell| *cell == key);
         }
-        (0..self.shape.span).find(|&cell| self.key(cell) == key)
+        // Keys of a leaf begin with the same bytes, so the last ones are compared first.
+        let tail = key.last_chunk::<8>()?;
+        let has_key = |cell: &usize| {
+            let cell = self.key(*cell);
+            cell.last_chunk() == Some(tail) && cell == key
+        };
+        (0..self.shape.span).find(has_key)
+    }
+
+    /// The cell of `key`, or else the first one that is not bound; the span, if there is none. Under the lock, or of a
+    /// quiet leaf.
+    #[inline]
+    pub fn find_or_free(&self, key: &[u8]) -> Result<usize, usize> {
+        let unbound = self.bounds(&mut [0; 64]).unbound();
+        if let (Some(cells), Ok(key)) = (self.words(), <[u8; 8]>::try_from(key)) {
+            let cell = cells.iter().position(|cell| *cell == key || *cell == [unbound; 8]);
+            let cell = cell.ok_or(self.shape.span)?;
+            return if cells.get(cell) == Some(&key) { Ok(cell) } else { Err(cell) };
+        }
+        self.find(key).ok_or_else(|| self.bound())
     }
 
     /// Cells whose keys are bound: those in front of the first that is not. Under the lock, or of a quiet leaf, since
     /// an image of several instants may show a gap.
     pub fn bound(&self) -> usize {
-        let unbound = self.bounds(&mut [0; 64]).unbound();
-        let is_unbound = |cell: &usize| self.key(*cell).iter().all(|&byte| byte == unbound);
-        (0..self.shape.span).find(is_unbound).unwrap_or(self.shape.span)
+        let unbound = [self.bounds(&mut [0; 64]).unbound(); KEY_BYTES_MAX];
+        self.find(unbound.get(..self.shape.key_bytes).unwrap_or_default()).unwrap_or(self.shape.span)
     }
 
     /// What value cell `cell` says.
@@ -353,6 +374,9 @@ impl<'a> Leaf<'a> {
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, cells: &mut [u16; SPAN_MAX]) -> Result<usize, DecodeError> {
         let mut room = [0; 64];
         let bounds = self.bounds(&mut room);
+        if let Some(keys) = self.words() {
+            return self.sorted_words(keys, &bounds, (low, high), cells);
+        }
         let mut order = heapless::Vec::<u16, SPAN_MAX>::new();
         for cell in 0..self.shape.span {
             let key = self.key(cell);
@@ -366,6 +390,43 @@ impl<'a> Leaf<'a> {
         }
         order.sort_unstable_by(|a, b| self.key(usize::from(*a)).cmp(self.key(usize::from(*b))));
         for (to, cell) in cells.iter_mut().zip(&order) {
+            *to = *cell;
+        }
+        Ok(order.len())
+    }
+
+    /// The same for keys of eight bytes, which are compared as words.
+    fn sorted_words(
+        &self,
+        keys: &[[u8; 8]],
+        bounds: &Bounds<'_>,
+        (low, high): (&[u8], Option<&[u8]>),
+        cells: &mut [u16; SPAN_MAX],
+    ) -> Result<usize, DecodeError> {
+        let word = |key: &[u8]| key.first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
+        let (mut begin, mut end) = ([0; 8], [0; 8]);
+        bounds.write_low(&mut begin);
+        let last = if bounds.write_high(&mut end) { u64::from_be_bytes(end) - 1 } else { u64::MAX };
+        let first = u64::from_be_bytes(begin).max(word(low));
+        let last = match high.map(word) {
+            None => last,
+            Some(0) => return Ok(0),
+            Some(high) => last.min(high - 1),
+        };
+        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
+        let mut ascends = true;
+        for (cell, key) in keys.iter().enumerate() {
+            let key = u64::from_be_bytes(*key);
+            if first <= key && key <= last && self.value(cell)? != Value::Absent {
+                ascends &= order.last().is_none_or(|(before, _)| *before < key);
+                // It has room: as many as cells.
+                let _ = order.push((key, cell as u16));
+            }
+        }
+        if !ascends {
+            order.sort_unstable();
+        }
+        for (to, (_, cell)) in cells.iter_mut().zip(&order) {
             *to = *cell;
         }
         Ok(order.len())

@@ -57,7 +57,13 @@ pub struct LeafShape {
     pub head_bytes: usize,
     /// Records it has room for.
     pub span: usize,
+    /// Where key cells and value cells are: divisions take longer than everything else that a look at a cell does.
+    keys_at: [u16; CELLS_MAX],
+    values_at: [u16; CELLS_MAX],
 }
+
+/// More cells than any leaf has.
+const CELLS_MAX: usize = LEAF_BYTES / (KEY_BYTES_MIN + VALUE_BYTES_MIN);
 
 impl LeafShape {
     /// The shape for such keys and values. `None`: an index does not take these sizes.
@@ -81,7 +87,9 @@ impl LeafShape {
         };
         // The prefix of a leaf is shorter than its keys.
         let head_bytes = if key_bytes <= PREFIX_BYTES + 1 { LINE_BYTES } else { 2 * LINE_BYTES };
-        let mut shape = Self { key_bytes, value_bytes, kind, head_bytes, span: 0 };
+        let nowhere = [LEAF_BYTES as u16; CELLS_MAX];
+        let mut shape =
+            Self { key_bytes, value_bytes, kind, head_bytes, span: 0, keys_at: nowhere, values_at: nowhere };
         let mut span = 1;
         while span <= LEAF_BYTES / KEY_BYTES_MIN {
             if shape.lines_for(span) * LINE_BYTES <= LEAF_BYTES - head_bytes {
@@ -89,6 +97,16 @@ impl LeafShape {
             }
             span += 1;
         }
+        let (mut cell, mut keys_at, mut values_at) = (0, nowhere, nowhere);
+        let (mut keys, mut values) = (keys_at.as_mut_slice(), values_at.as_mut_slice());
+        while cell < shape.span
+            && let (Some((key, more_keys)), Some((value, more_values))) =
+                (keys.split_first_mut(), values.split_first_mut())
+        {
+            (*key, *value) = (shape.place_of_key(cell) as u16, shape.place_of_value(cell) as u16);
+            (keys, values, cell) = (more_keys, more_values, cell + 1);
+        }
+        (shape.keys_at, shape.values_at) = (keys_at, values_at);
         shape
     }
 
@@ -130,16 +148,24 @@ impl LeafShape {
         lines + span.saturating_sub(beside).div_ceil(self.values_beside(0))
     }
 
-    /// Where key cell `cell` is.
+    /// Where key cell `cell` is; behind the leaf if it has no such cell.
     #[inline]
-    pub const fn key_at(&self, cell: usize) -> usize {
+    pub fn key_at(&self, cell: usize) -> usize {
+        self.keys_at.get(cell).map_or(LEAF_BYTES, |at| usize::from(*at))
+    }
+
+    /// Where value cell `cell` is; behind the leaf if it has no such cell.
+    #[inline]
+    pub fn value_at(&self, cell: usize) -> usize {
+        self.values_at.get(cell).map_or(LEAF_BYTES, |at| usize::from(*at))
+    }
+
+    const fn place_of_key(&self, cell: usize) -> usize {
         let keys = self.keys_per_line();
         self.head_bytes + cell / keys * LINE_BYTES + cell % keys * self.key_bytes
     }
 
-    /// Where value cell `cell` is.
-    #[inline]
-    pub const fn value_at(&self, cell: usize) -> usize {
+    const fn place_of_value(&self, cell: usize) -> usize {
         let keys = self.keys_per_line();
         let (full, rest) = (self.span / keys, self.span % keys);
         // Beside the keys of full lines, beside those of the last one, behind them.
@@ -159,21 +185,21 @@ impl LeafShape {
 
     /// What a WRITE of key cell `cell` covers.
     #[inline]
-    pub const fn key_write(&self, cell: usize) -> Range<usize> {
+    pub fn key_write(&self, cell: usize) -> Range<usize> {
         let at = self.key_at(cell);
         at..at + self.key_bytes
     }
 
     /// What a WRITE of value cell `cell` covers.
     #[inline]
-    pub const fn value_write(&self, cell: usize) -> Range<usize> {
+    pub fn value_write(&self, cell: usize) -> Range<usize> {
         let at = self.value_at(cell);
         at..at + self.cell_bytes()
     }
 
     /// Where the bytes of the value in cell `cell` are, if the leaf has values itself.
     #[inline]
-    pub const fn content_of(&self, cell: usize) -> Range<usize> {
+    pub fn content_of(&self, cell: usize) -> Range<usize> {
         let at = self.value_at(cell) + self.cell_bytes() - self.value_bytes_here();
         at..at + self.value_bytes_here()
     }
