@@ -40,7 +40,10 @@ impl Dolphin<'_> {
         let open = self.open.lock().take();
         if let Some(open) = open {
             let open = match self.append_to(lane, &way, open).await? {
-                Ok(open) => return self.keep(open),
+                Ok(open) => {
+                    self.keep(open);
+                    return Ok(());
+                }
                 Err(full) => full,
             };
             self.close_open(lane, open).await?;
@@ -50,14 +53,16 @@ impl Dolphin<'_> {
             _ => return Err(corrupt(way.root, "a key that was not loaded is there").into()),
         }
         match self.locate(lane, &way, &self.plan.key, Start::Root).await? {
-            Located::Leaf(leaf) => self.keep(Open { leaf, used: self.bound_cells(lane, leaf), is_ahead: false }),
+            Located::Leaf(leaf) => {
+                self.keep(Open { leaf, used: self.bound_cells(lane, leaf), is_ahead: false });
+                Ok(())
+            }
             Located::Gap(..) => Err(corrupt(way.root, "a key that was loaded is not there").into()),
         }
     }
 
-    fn keep(&self, open: Open) -> Result<(), Interrupt> {
+    fn keep(&self, open: Open) {
         *self.open.lock() = Some(open);
-        Ok(())
     }
 
     /// Puts the operation's record into the image of the open leaf. `Err`: it does not belong there, or has no room, or
