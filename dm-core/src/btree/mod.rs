@@ -141,6 +141,12 @@ pub struct Options {
     /// Lanes that want one key at one time share one operation (SMART section 4.4, "read delegation and write
     /// combining").
     pub rdwc: bool,
+    /// Updates of one leaf by several compute nodes run at the same time (Dolphin only). Off: each has the leaf for
+    /// itself, as under one exclusive lock word.
+    pub shared_updates: bool,
+    /// Inserts into one leaf run at the same time, too, and claim a cell by CAS (Dolphin only, keys and values of 8
+    /// bytes; Dolphin section III.D). Off: each has the leaf for itself.
+    pub shared_inserts: bool,
 }
 
 impl Options {
@@ -163,6 +169,8 @@ impl Default for Options {
             read_guard: true,
             rearrange: true,
             rdwc: false,
+            shared_updates: true,
+            shared_inserts: false,
         }
     }
 }

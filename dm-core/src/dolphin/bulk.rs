@@ -68,7 +68,10 @@ impl Dolphin<'_> {
     /// Puts the operation's record into the image of the open leaf. `Err`: it does not belong there, or has no room, or
     /// its value is the leaf's word for "absent".
     async fn append_to(&self, lane: &Lane<'_>, way: &Way, open: Open) -> Result<Result<Open, Open>, Interrupt> {
-        if open.used >= self.shape.span || self.fit(lane, open.leaf, &self.plan.key)? != Fit::Live {
+        if open.used >= self.shape.span
+            || self.fit(lane, open.leaf, &self.plan.key)? != Fit::Live
+            || self.splits_early(lane, open.leaf)
+        {
             return Ok(Err(open));
         }
         self.begin_block(lane);

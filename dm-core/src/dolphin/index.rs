@@ -95,18 +95,18 @@ pub struct Parts<'s> {
 pub struct Dolphin<'s> {
     /// What radix trees share.
     pub(super) tree: Tree<'s>,
-    options: Options,
+    pub(super) options: Options,
     pub(super) entries: super::entries::Entries<'s>,
     pub(super) batches: Batches<'s>,
     pub(super) recovery: Option<&'s Recovery<'s>>,
     pub(super) shape: LeafShape,
+    /// See [`Parameters::paper_leaves`].
+    pub(super) paper_leaves: bool,
     pub(super) plan: ScratchPlan,
     /// Where the smallest key of a retired leaf is while its change is finished.
     pub(super) low: Range<usize>,
     /// Scratch ranges of a lane besides the tree's.
     pub(super) scratch: Scratch,
-    /// Updates of one leaf by several compute nodes run at the same time. Off: each closes the leaf.
-    pub(super) shares_leaves: bool,
     /// Whether this compute node has to wait before it adds to Spear words, and for which turn of the epochs; `None`: no
     /// writer has come yet.
     pub(super) seat_waits: AtomicBool,
@@ -151,10 +151,10 @@ impl<'s> Dolphin<'s> {
             batches: parts.batches,
             recovery: parts.recovery,
             shape: parameters.leaf().ok_or(ParameterError::KeyBytes(parameters.key_bytes))?,
+            paper_leaves: parameters.paper_leaves,
             plan,
             low: scratch.line_at..scratch.line_at + parameters.key_bytes,
             scratch,
-            shares_leaves: true,
             seat_waits: AtomicBool::new(waits),
             first_turn: Mutex::new(None),
             bulk: Mutex::new(BulkLoad::default()),
@@ -258,9 +258,10 @@ impl Index for Dolphin<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        // A name is changed before its lane leaves.
-        let of_blocks = if self.has_blocks() { Assumptions::ATOMIC_THEN_ATOMIC } else { Assumptions::empty() };
-        of_blocks
+        // A name, or the value cell of a shared insert, is changed before its lane leaves.
+        let swaps = self.has_blocks() || self.claims_cells();
+        let of_swaps = if swaps { Assumptions::ATOMIC_THEN_ATOMIC } else { Assumptions::empty() };
+        of_swaps
             | Assumptions::WORD_ATOMIC
             | Assumptions::LINE_ATOMIC
             | Assumptions::WRITE_THEN_WRITE

@@ -29,7 +29,7 @@
 //! | `search`, `scan` | from a key to its leaf, and from leaf to leaf |
 //! | `blocks` | values above 63 bytes: carved, named, READ, retired |
 //! | `presence` | requests by which a lane gets into a leaf and out |
-//! | `write`, `fill`, `replace` | writes in a leaf; a leaf where none was; a leaf that is replaced, and its change finished |
+//! | `write`, `claim`, `fill`, `replace` | writes in a leaf; inserts beside other writers; a leaf where none was; a leaf that is replaced, and its change finished |
 //! | `recover`, `collect`, `check`, `bulk` | seats of the dead; mark-and-sweep; validation; bulk loads |
 //! | [`plan`] | why structure changes are right: a retired leaf names its heirs |
 //!
@@ -50,6 +50,7 @@
 //! | ... whose value is a block | 2 | WRITE block + FAA close + READ leaf; WRITE key + WRITE name + FAA open |
 //! | ... that compares or returns the value of a block | 1 more | READ block |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
+//! | insert with [`Options::shared_inserts`](crate::btree::Options) | 3 | FAA enter + READ leaf; CAS key; CAS value + FAA leave |
 //! | insert into a void that a copy shows | 2 | WRITE leaf + CAS its word; CAS slot |
 //! | ... that no copy shows | 3 | READ node first |
 //! | insert that cuts a leaf | 6; it has taken effect after 3 | FAA close + READ leaf; WRITE leaves + CAS their words; WRITE heirs + FAA retire; READ node; CAS slot; CAS slot |
@@ -72,7 +73,7 @@
 //! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads, cells); ATOMIC_THEN_READ
 //! (the leaf behind its FAA); WRITE_THEN_ATOMIC (data before leaving); WRITE_THEN_WRITE (a key before its value);
 //! COMPLETION_IS_VISIBLE (each step of a structure change before the next; a block before its name). With values in
-//! blocks ATOMIC_THEN_ATOMIC, too (a name before leaving). ATOMIC_EXCLUDES_WRITE is not needed: Spear words and slots are
+//! blocks, or shared inserts, ATOMIC_THEN_ATOMIC, too (a name, or a value, before leaving). ATOMIC_EXCLUDES_WRITE is not needed: Spear words and slots are
 //! never covered by a WRITE once they are published, and a name is WRITTEN only by a lane that is exclusive. No order of
 //! lines is assumed.
 //!
@@ -83,7 +84,8 @@
 //! # Deviations from the paper
 //!
 //! - **Leaves by population.** The paper's leaf has keys that differ in the last byte only. With sparse keys that is
-//!   one record in a leaf of 1088 bytes. Here leaves are cut where their keys differ, at any position.
+//!   one record in a leaf of 1088 bytes. Here leaves are cut where their keys differ, at any position. An index can be
+//!   created with the paper's leaves ([`parameters::Parameters::paper_leaves`]).
 //! - **Tiles in every node**, not in a "special" one at the last position. The mark *special* in a slot says so, which
 //!   leaves room for the paper's own nodes.
 //! - **Bounds are a prefix and two bytes**, the last one included. The paper's half-open `[min, max)` with `max =
@@ -98,7 +100,8 @@
 //!   late then changes another key's value. The value cell says whether the record is there.
 //! - **Absent is a word that the leaf chooses**, and no reserved value: every value can be stored, and every key.
 //! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers; a reader then finds the key
-//!   with the value of nobody.
+//!   with the value of nobody. The paper's inserts are a technique that is off by default; ours (`claim`) claims the
+//!   value, too.
 //! - **Values above a line are blocks.** Two WRITEs of several lines may leave lines of both for ever; equal line
 //!   versions do not exclude it. Updates of one record at the same time are decided by a CAS of the name; one that
 //!   was overtaken is done.
@@ -139,6 +142,7 @@
 mod blocks;
 mod bulk;
 mod check;
+mod claim;
 mod collect;
 pub mod entries;
 mod fill;

@@ -36,6 +36,8 @@ crate::mutants::declare_mutants! {
     BLOCK_NAMED_EARLY = "block-named-early",
     /// A collection does not mark the blocks that leaves name.
     BLOCKS_UNMARKED = "blocks-unmarked",
+    /// A shared insert does not look at what the CAS of its key cell has found.
+    CLAIM_UNJUDGED = "claim-unjudged",
     /// A field is cleared before its compute node was fenced.
     SEAT_CLEARED_UNFENCED = "seat-cleared-unfenced" => Deaths,
     /// A compute node adds at once, while others may still clear a field of its seat's last owner.

@@ -26,11 +26,14 @@ record! {
         key_bytes: Le16 = "key, 8..=64",
         reserved_2: Le16 = "zero",
         value_bytes: Le32 = "value, 8..=1024: 8 a word, up to 63 with a state byte, longer ones in blocks",
-        flags: Le32 = "options that change what is stored; none yet",
+        flags: Le32 = "1: the keys of a leaf differ in the last byte only",
         reserved_12: [u8; 52] = "zero",
     }
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// The only flag so far: see [`Parameters::paper_leaves`].
+const FLAG_PAPER_LEAVES: u32 = 1;
 
 /// What is fixed when an index is created. Leaves have [`LEAF_BYTES`] whatever the sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Parameters {
     pub key_bytes: usize,
     /// Bytes of every value, 8..=1024.
     pub value_bytes: usize,
+    /// The keys of a leaf differ in the last byte only, as in the paper (section III.C). Off: leaves by population.
+    pub paper_leaves: bool,
 }
 
 /// Parameters that do not make an index.
@@ -135,7 +140,7 @@ impl Scratch {
 impl Parameters {
     /// Keys and values of these sizes.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes }
+        Self { key_bytes, value_bytes, paper_leaves: false }
     }
 
     /// Checks every limit.
@@ -157,6 +162,7 @@ impl Parameters {
         let mut block = ParameterBlock::ZERO;
         block.key_bytes = (self.key_bytes as u16).into();
         block.value_bytes = (self.value_bytes as u32).into();
+        block.flags = if self.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into();
         let mut bytes = [0; PARAMETER_BYTES];
         bytes.copy_from_slice(block.as_bytes());
         bytes
@@ -169,11 +175,17 @@ impl Parameters {
         }
         let block: ParameterBlock = zerocopy::transmute!(*bytes);
         let flags = block.flags.get();
-        if flags != 0 || block.reserved_2.get() != 0 || block.reserved_12.iter().any(|&byte| byte != 0) {
+        if flags & !FLAG_PAPER_LEAVES != 0
+            || block.reserved_2.get() != 0
+            || block.reserved_12.iter().any(|&byte| byte != 0)
+        {
             return Err(ParameterError::Unknown { flags });
         }
-        let parameters =
-            Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize };
+        let parameters = Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            paper_leaves: flags & FLAG_PAPER_LEAVES != 0,
+        };
         parameters.check()?;
         Ok(parameters)
     }
@@ -250,7 +262,7 @@ impl KindParameters for Parameters {
     kind_parameters_of_inherent_ones!();
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes }
+        Self { key_bytes, value_bytes, ..self }
     }
 
     fn leaf_span(&self) -> usize {
@@ -278,8 +290,8 @@ impl KindParameters for Parameters {
         0
     }
 
-    fn write_choices(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.paper_leaves { f.write_str(", keys of a leaf differ in the last byte only") } else { Ok(()) }
     }
 }
 
@@ -294,10 +306,12 @@ mod tests {
     #[test]
     fn what_is_stored_is_read_back() {
         let parameters = Parameters::with_sizes(32, 63);
-        assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
-        for (at, flags) in [(2, 0), (3, 0), (8, 1), (12, 0), (63, 0)] {
+        for parameters in [parameters, Parameters { paper_leaves: true, ..parameters }] {
+            assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
+        }
+        for (at, flags) in [(2, 0), (3, 0), (8, 2), (12, 0), (63, 0)] {
             let mut other = parameters.encode();
-            other[at] = 1;
+            other[at] = 2;
             assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags }), "byte {at}");
         }
         assert_eq!(

@@ -34,6 +34,7 @@
 //! is changed, and a void or a node never speaks, not even for an instant, for bytes that are not its own. The leaf's
 //! own slot is changed last: as long as it stands, any lane finds the leaf, whose heirs say what is missing.
 
+use super::layout::leaf::differ_early;
 use crate::error::DecodeError;
 use crate::radix::slot::{Child, Node, NodeType, Place, Slot};
 use crate::radix::tile::Tile;
@@ -112,6 +113,8 @@ pub struct Full {
     pub count: usize,
     /// Where the new key is among them, in ascending order, if there is one.
     pub newest: Option<usize>,
+    /// The keys of a leaf may differ in the last byte only: [`super::parameters::Parameters::paper_leaves`].
+    pub by_last_byte: bool,
 }
 
 /// Chooses what a leaf becomes. `key(i)` is key `i` of [`Full::count`] in ascending order.
@@ -124,7 +127,9 @@ pub fn becomes<'k>(leaf: &Full, key: impl Fn(usize) -> &'k [u8]) -> Option<Becom
     match leaf.count {
         0 => Some(Becomes::Void),
         1 => Some(Becomes::Same),
-        count if 4 * count <= 3 * leaf.span => Some(Becomes::Same),
+        count if 4 * count <= 3 * leaf.span && !(leaf.by_last_byte && differ_early(key(0), key(count - 1))) => {
+            Some(Becomes::Same)
+        }
         _ => cut(leaf, key).map(Becomes::Cut),
     }
 }

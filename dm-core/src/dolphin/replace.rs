@@ -103,13 +103,14 @@ impl<'a> Population<'a> {
         self.cell(i).map_or(self.key, |cell| self.leaf.key(cell))
     }
 
-    fn full(&self, span: usize) -> Full {
+    fn full(&self, span: usize, by_last_byte: bool) -> Full {
         Full {
             position: self.leaf.position(),
             tile: self.leaf.tile(),
             span,
             count: self.count(),
             newest: (!self.replaces).then_some(self.at),
+            by_last_byte,
         }
     }
 }
@@ -263,7 +264,7 @@ impl Dolphin<'_> {
         lane.port().with(|scratch| {
             let leaf = Leaf::new(&self.shape, self.tree.scratch.leaf(0).of(scratch), leaf, self.tree.index).ok()?;
             let records = Population::new(leaf, scratch.get(self.plan.key.clone())?)?;
-            let becomes = population::becomes(&records.full(self.shape.span), |i| records.key(i))?;
+            let becomes = population::becomes(&records.full(self.shape.span, self.paper_leaves), |i| records.key(i))?;
             let (position, tile) = (leaf.position(), leaf.tile());
             Some(Plan { becomes, position, tile, byte: *records.key.get(position)? })
         })
@@ -287,7 +288,7 @@ impl Dolphin<'_> {
                 Becomes::Void => [None, None],
                 Becomes::Same => [Some(whole), None],
                 Becomes::Cut(cut) => {
-                    let (left, right) = cut.tiles(&records.full(self.shape.span))?;
+                    let (left, right) = cut.tiles(&records.full(self.shape.span, self.paper_leaves))?;
                     [Some((cut.position, left, 0..cut.left)), Some((cut.position, right, cut.left..count))]
                 }
             };

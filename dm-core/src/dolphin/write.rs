@@ -117,13 +117,21 @@ impl Dolphin<'_> {
         self.check_inside(leaf)?;
         // For the block that the operation's own takes the place of.
         let _room = if self.has_blocks() { self.tree.room_for(way, 1)? } else { None };
-        let shares = matches!(kind, OperationKind::Update | OperationKind::Upsert) && self.shares_leaves;
+        let shares = match kind {
+            OperationKind::Update | OperationKind::Upsert => self.options.shared_updates,
+            OperationKind::Insert => self.claims_cells(),
+            _ => false,
+        };
         if shares {
             match self.enter(lane, leaf).await? {
                 Admitted::Retired => return self.meet_retired(lane, way, cursor, leaf).await,
                 Admitted::Inside(inside) => {
                     self.check_lease_inside(lane, inside).await?;
-                    if let Some(attempted) = self.update_shared(lane, way, kind, inside).await? {
+                    let attempted = match kind {
+                        OperationKind::Insert => self.insert_shared(lane, inside).await?,
+                        _ => self.update_shared(lane, way, kind, inside).await?,
+                    };
+                    if let Some(attempted) = attempted {
                         return Ok(attempted);
                     }
                 }
@@ -318,7 +326,11 @@ impl Dolphin<'_> {
 
     /// The same for the image of a leaf that is closed. `Err`: no cell has the key, and the first one that is not bound;
     /// the span, if all are.
-    fn record_or_free(&self, lane: &Lane<'_>, leaf: Address) -> Result<Result<(usize, bool), usize>, OpError> {
+    pub(super) fn record_or_free(
+        &self,
+        lane: &Lane<'_>,
+        leaf: Address,
+    ) -> Result<Result<(usize, bool), usize>, OpError> {
         lane.port().with(|scratch| {
             let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
             let seen =
@@ -340,7 +352,8 @@ impl Dolphin<'_> {
             return Ok(match (kind, seen) {
                 (Insert | Upsert, Ok((cell, _))) => (Change::Put(cell), Outcome::Inserted),
                 (Insert | Upsert, Err(free)) => {
-                    let change = if free < self.shape.span { Change::Bind(free) } else { Change::Replace };
+                    let is_room = free < self.shape.span && !self.splits_early(lane, leaf);
+                    let change = if is_room { Change::Bind(free) } else { Change::Replace };
                     (change, Outcome::Inserted)
                 }
                 _ => (Change::Nothing, Outcome::Absent),
@@ -383,6 +396,16 @@ impl Dolphin<'_> {
             let image = self.tree.scratch.leaf(0).of(scratch);
             Leaf::new(&self.shape, image, leaf, self.tree.index).map_or(self.shape.span, |leaf| leaf.bound())
         })
+    }
+
+    /// Whether leaf image 0 must not get the operation's key, though there is room.
+    pub(super) fn splits_early(&self, lane: &Lane<'_>, leaf: Address) -> bool {
+        self.paper_leaves
+            && lane.port().with(|scratch| {
+                let key = scratch.get(self.plan.key.clone()).unwrap_or_default();
+                let image = self.tree.scratch.leaf(0).of(scratch);
+                Leaf::new(&self.shape, image, leaf, self.tree.index).is_ok_and(|leaf| leaf.differs_early(key))
+            })
     }
 
     /// Changes leaf image 0.

@@ -55,6 +55,31 @@ fn operations_on_known_leaves() {
     goldens::check("verbs/dolphin_known_leaf.txt", &lines.0);
 }
 
+/// Inserts that claim a cell, and updates under an exclusive lock.
+#[test]
+fn techniques() {
+    let mut lines = Lines::default();
+    let mut setup = setup();
+    setup.spending.options.shared_inserts = true;
+    alone(&DolphinSubject, &Direct, &setup, |client| {
+        load(client, 1000);
+        lines.title("shared inserts");
+        lines.note("insert, absent", 3, &client.run(Insert, 41, 1, 0));
+        lines.note("insert, present", 2, &client.run(Insert, 41, 2, 0));
+        lines.note("delete", 2, &client.run(Delete, 41, 0, 0));
+        lines.note("insert, deleted", 2, &client.run(Insert, 41, 3, 0));
+        lines.note("get of it", 1, &client.run(Get, 41, 0, 0));
+    });
+    setup.spending.options.shared_inserts = false;
+    setup.spending.options.shared_updates = false;
+    alone(&DolphinSubject, &Direct, &setup, |client| {
+        load(client, 1000);
+        lines.title("no shared updates");
+        lines.note("update, present", 2, &client.run(Update, 40, 1, 0));
+    });
+    goldens::check("verbs/dolphin_techniques.txt", &lines.0);
+}
+
 /// Inserts that need a new leaf.
 #[test]
 fn structure_changes() {

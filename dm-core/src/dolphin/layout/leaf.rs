@@ -173,6 +173,12 @@ pub struct Leaf<'a> {
     tile: Tile,
 }
 
+/// Whether two keys of one length differ in front of the last byte.
+pub fn differ_early(a: &[u8], b: &[u8]) -> bool {
+    let last = a.len().saturating_sub(1);
+    a.get(..last) != b.get(..last)
+}
+
 fn byte_at(image: &[u8], at: usize) -> u8 {
     image.get(at).copied().unwrap_or_default()
 }
@@ -293,6 +299,13 @@ impl<'a> Leaf<'a> {
         self.bounds(&mut [0; 64]).side(key)
     }
 
+    /// Whether a record of this leaf has a key that differs from `key` in front of the last byte. If all records of the
+    /// leaf agree there, the first one says it.
+    pub fn differs_early(&self, key: &[u8]) -> bool {
+        let present = |cell: &usize| !matches!(self.value(*cell), Ok(Value::Absent));
+        (0..self.bound()).find(present).is_some_and(|cell| differ_early(self.key(cell), key))
+    }
+
     /// The content of key cell `cell`, bound or not.
     #[inline]
     pub fn key(&self, cell: usize) -> &'a [u8] {
@@ -306,6 +319,11 @@ impl<'a> Leaf<'a> {
         let at = self.shape.head_bytes;
         let cells = self.image.get(at..at + 8 * self.shape.span).filter(|_| self.shape.key_bytes == 8)?;
         Some(cells.as_chunks().0)
+    }
+
+    /// What a key cell of eight bytes has that is not bound.
+    pub fn unbound_word(&self) -> u64 {
+        u64::from_le_bytes([self.bounds(&mut [0; 64]).unbound(); 8])
     }
 
     /// The cell of `key`. Whether its record is there says its value cell.

@@ -245,7 +245,14 @@ impl Tree {
     fn replace_leaf(&mut self, leaf: usize, node: usize, newest: Option<usize>) {
         let keys = std::mem::take(&mut self.leaves[leaf].keys);
         let position = self.nodes[node].prefix.len();
-        let full = Full { position, tile: self.leaves[leaf].tile, span: self.span, count: keys.len(), newest };
+        let full = Full {
+            position,
+            tile: self.leaves[leaf].tile,
+            span: self.span,
+            count: keys.len(),
+            newest,
+            by_last_byte: false,
+        };
         let becomes = becomes(&full, |i| keys[i].as_slice()).expect("keys that differ");
         let byte = keys.first().map_or(0, |key| key[position]);
         let heirs = match becomes {
@@ -702,7 +709,7 @@ fn all_paths_are_taken() {
 fn a_wide_tile_is_narrowed_in_its_own_node() {
     let tile = Tile::new(0, 127).unwrap();
     let keys: List<Key> = (0..61).map(word).collect();
-    let full = Full { position: 0, tile, span: 60, count: 61, newest: Some(60) };
+    let full = Full { position: 0, tile, span: 60, count: 61, newest: Some(60), by_last_byte: false };
     let found = cut(&full, |i| &keys[i]).unwrap();
     assert_eq!(found, Cut { position: 7, boundary: 60, left: 60 }, "ascending: the left leaf stays full");
     assert_eq!(found.tiles(&full), Some((Tile::ALL.below(60).unwrap(), Tile::ALL.from(60).unwrap())));
@@ -725,7 +732,7 @@ fn a_leaf_is_cut_if_its_keys_need_it() {
     let keys: List<Key> = (0..61).map(word).collect();
     let tile = Tile::new(0, 127).unwrap();
     let becomes = |count, span| {
-        let full = Full { position: 7, tile, span, count, newest: None };
+        let full = Full { position: 7, tile, span, count, newest: None, by_last_byte: false };
         super::becomes(&full, |i| &keys[i]).unwrap()
     };
     assert_eq!([becomes(0, 60), becomes(1, 60), becomes(45, 60)], [Becomes::Void, Becomes::Same, Becomes::Same]);

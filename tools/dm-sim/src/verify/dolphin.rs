@@ -76,7 +76,7 @@ impl TreeKind for Dolphin {
 
     fn reuse_case() -> Option<(IndexParameters, u64)> {
         // Leaves of seven records.
-        Some((Parameters { key_bytes: 64, value_bytes: 63 }.into(), 60))
+        Some((Parameters::with_sizes(64, 63).into(), 60))
     }
 
     fn mutants() -> Vec<Mutant> {
@@ -91,6 +91,7 @@ impl TreeKind for Dolphin {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 16, 32, 40, 64][rng.below(6) as usize],
             value_bytes: [8, 8, 16, 48, 63][rng.below(5) as usize],
+            paper_leaves: false,
         };
         // Some have values in blocks. The other cases are what they were before there were blocks.
         let mut of_blocks = Rng::new(draw.seed ^ 0x5eed_b10c);
@@ -102,7 +103,12 @@ impl TreeKind for Dolphin {
         let count = 8_u32.div_ceil(bits) as usize;
         let digits = Digits { bits, stride: 1 + rng.below((parameters.key_bytes / count) as u32) as usize };
         let digits = rng.percent(50).then_some(digits);
-        let options = Options { combine: rng.percent(70), rdwc: rng.percent(40), ..Options::default() };
+        let mut options = Options { combine: rng.percent(70), rdwc: rng.percent(40), ..Options::default() };
+        // Some have other techniques; these draws, too, leave the other cases as they were.
+        let mut of_options = Rng::new(draw.seed ^ 0x5eed_0d01);
+        parameters.paper_leaves = of_options.percent(10);
+        options.shared_updates = !of_options.percent(10);
+        options.shared_inserts = of_options.percent(30);
         let spending = Spending {
             lanes: 0,
             cache_bytes: [0, 2 << 10, 16 << 10][rng.below(3) as usize],

@@ -319,6 +319,8 @@ names! {
         ReadGuard,
         /// Rewriting a leaf of a CHIME with its records in other entries before splitting it
         Rearrange,
+        /// Updating a leaf of a Dolphin beside other compute nodes
+        SharedUpdates,
         /// Redo records, by which others finish the WRITEs in which this compute node died
         Recovery,
     }
@@ -328,6 +330,8 @@ names! {
         ChainLockRead,
         /// Read delegation and write combining
         Rdwc,
+        /// Inserting into a leaf of a Dolphin beside other compute nodes, by CAS of its cells
+        SharedInserts,
     }
 }
 

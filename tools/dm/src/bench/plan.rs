@@ -203,6 +203,8 @@ impl Plan {
                 read_guard: !without(Without::ReadGuard),
                 rearrange: !without(Without::Rearrange),
                 rdwc: with(With::Rdwc),
+                shared_updates: !without(Without::SharedUpdates),
+                shared_inserts: with(With::SharedInserts),
             },
             ..Spending::default()
         };

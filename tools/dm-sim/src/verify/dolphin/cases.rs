@@ -12,7 +12,7 @@ use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, U
 use dm_host::kinds::IndexParameters;
 
 /// Leaves of seven records, so that 24 keys make several.
-const CUT_OFTEN: Parameters = Parameters { key_bytes: 64, value_bytes: 63 };
+const CUT_OFTEN: Parameters = Parameters::with_sizes(64, 63);
 
 /// A leaf is cut, and its node has room.
 fn cuts(probe: &Probe) -> bool {
@@ -46,7 +46,7 @@ const WANTED_APART: &[Wanted] = &[
 /// All cases.
 pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
-    let words = Parameters { key_bytes: 8, value_bytes: 8 };
+    let words = Parameters::with_sizes(8, 8);
     let usual = CrashSetup::default();
     let with = |options| CrashSetup { options, ..usual };
     // Digits of two bits: numbers below 24 use three of four bytes. Nodes of a path are seven bytes apart; the other
@@ -57,6 +57,7 @@ pub(super) fn all() -> Vec<Case> {
     let single: &[(&str, IndexParameters, CrashSetup)] = &[
         ("values of a word", words.into(), usual),
         ("values of a word, batches", words.into(), with(Options { rdwc: true, ..on })),
+        ("values of a word, shared inserts", words.into(), with(Options { shared_inserts: true, ..on })),
         ("leaves of seven records", cut_often, usual),
     ];
     let near: &[(&str, IndexParameters, CrashSetup)] = &[
