@@ -11,6 +11,7 @@ use dm_core::membership::Recovery;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
 use dm_core::memory::chunks::RequestIds;
+use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome};
 use dm_core::port::State;
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
@@ -67,6 +68,9 @@ pub fn on_test_bed(
             .expect("lines survive whole")
     });
     place.recovery = recovery.as_ref();
+    let epochs = Epochs::new();
+    let pins: Vec<_> = (0..setup.spending.lanes).map(|_| Pin::default()).collect();
+    place.epochs = setup.epochs.then_some(Participant { epochs: &epochs, pins: &pins });
     let mut run = |opened: &Opened<'_>| {
         let mut scratch = vec![vec![0; opened.index.plan().total_bytes]; setup.spending.lanes];
         let lanes: Vec<_> = (0..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();

@@ -34,6 +34,8 @@ pub struct Setup {
     pub spending: Spending,
     /// Locks are recoverable; of a WRITE, units of so many bytes land completely or not at all when its sender dies.
     pub recovery: Option<u32>,
+    /// The compute node has a part in the pool's epochs, so that what leaves the tree is reused some day.
+    pub epochs: bool,
 }
 
 impl Setup {
@@ -50,6 +52,7 @@ impl Setup {
             device: true,
             spending,
             recovery: None,
+            epochs: false,
         }
     }
 

@@ -60,6 +60,7 @@ pub const MARKS: &[Mark] = &[
     Mark::SEAT_SHARED,
     Mark::LEAF_DRAINED,
     Mark::UPDATE_OVERTAKEN,
+    Mark::LEAF_EMPTIED,
 ];
 
 /// What a Dolphin index on one compute node is put together from.

@@ -16,4 +16,6 @@ crate::marks::declare_marks! {
     LEAF_DRAINED = "leaf-drained",
     /// An update was overtaken: another one has named its block first.
     UPDATE_OVERTAKEN = "update-overtaken",
+    /// A leaf that had no record any more became a void.
+    LEAF_EMPTIED = "leaf-emptied",
 }

@@ -54,6 +54,7 @@
 //! | insert into a void that a copy shows | 2 | WRITE leaf + CAS its word; CAS slot |
 //! | ... that no copy shows | 3 | READ node first |
 //! | insert that cuts a leaf | 6; it has taken effect after 3 | FAA close + READ leaf; WRITE leaves + CAS their words; WRITE heirs + FAA retire; READ node; CAS slot; CAS slot |
+//! | delete of a leaf's last record | 4; it has taken effect after 2 | FAA close + READ leaf; WRITE heirs + FAA retire; READ node; CAS slot |
 //! | ... whose node is full or frozen | 2 to 4 more | freeze; WRITE node; CAS the slot above |
 //! | get of a key that has no leaf | 1 more | READ node |
 //! | a leaf that a copy describes wrongly | 2 more | READ leaf; READ node; go on |
@@ -137,7 +138,7 @@
 //! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 1024. Those above 63 are in
 //!   blocks, in chunks for nodes.
 //! - A key far from all others takes a leaf of its own: 1024 bytes.
-//! - A leaf whose records were all deleted keeps its place until an insert replaces it.
+//! - Leaves that have records are not merged: one record keeps a leaf's 1024 bytes.
 
 mod blocks;
 mod bulk;

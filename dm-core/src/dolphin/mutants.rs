@@ -28,6 +28,8 @@ crate::mutants::declare_mutants! {
     CLOSER_IGNORED = "closer-ignored",
     /// A leaf that is rebuilt leaves out its greatest record.
     REBUILT_SHORT = "rebuilt-short",
+    /// A leaf becomes a void with the last but one of its records.
+    VOID_OVER_RECORD = "void-over-record",
     /// The name of a block is WRITTEN, not changed by CAS.
     BLOCK_NAME_WRITTEN = "block-name-written",
     /// An update that was overtaken takes back the block that it had READ, as the one that was faster does.

@@ -141,20 +141,12 @@ impl Dolphin<'_> {
                 return Err(error);
             }
         };
-        // Nothing below is reached by others before this FAA, and all of it after.
-        lane.port().with(|scratch| {
-            LeafMut::new(&self.shape, self.tree.scratch.leaf(0).of_mut(scratch)).set_heirs(heirs);
-        });
-        lane.change_is_next();
         lane.mark(if heirs.iter().filter(|heir| heir.is_leaf()).count() == 1 {
             Mark::LEAF_REBUILT
         } else {
             Mark::LEAF_SPLIT
         });
-        if planted(Mutant::SLOTS_BEFORE_RETIRE) {
-            let _ = self.finish(lane, way, leaf, cursor).await;
-        }
-        self.retire_with(lane, inside).await?;
+        self.hand_over(lane, way, cursor, inside, heirs).await?;
         if let Some((_, count)) = carved.nodes
             && way.copies
         {
@@ -165,6 +157,51 @@ impl Dolphin<'_> {
         }
         lane.end_change(self.finish(lane, way, leaf, cursor).await);
         Ok(Attempted::Done(outcome))
+    }
+
+    /// Retires the leaf that this lane has closed, which has no record, or only the one that the operation deletes: its
+    /// tile is void from then on. The FAA is the linearization point of that delete. Needs no memory.
+    pub(super) async fn void_leaf(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &TileCursor,
+        inside: Inside,
+    ) -> Result<(), Interrupt> {
+        let leaf = inside.leaf;
+        let heirs = lane.port().with(|scratch| {
+            let leaf = Leaf::new(&self.shape, self.tree.scratch.leaf(0).of(scratch), leaf, self.tree.index).ok()?;
+            Heirs::Void.words(leaf.tile())
+        });
+        let Some(heirs) = heirs else {
+            self.leave(lane, inside).await?;
+            return Err(corrupt(place_of(leaf), "a leaf without a tile").into());
+        };
+        self.check_lease_inside(lane, inside).await?;
+        lane.mark(Mark::LEAF_EMPTIED);
+        self.hand_over(lane, way, cursor, inside, heirs).await?;
+        lane.end_change(self.finish(lane, way, leaf, cursor).await);
+        Ok(())
+    }
+
+    /// Retires the leaf in image 0, which this lane has closed. Nothing below its heirs is reached by others before this
+    /// FAA, and all of it after.
+    async fn hand_over(
+        &self,
+        lane: &Lane<'_>,
+        way: &Way,
+        cursor: &TileCursor,
+        inside: Inside,
+        heirs: [Slot; 2],
+    ) -> Result<(), Interrupt> {
+        lane.port().with(|scratch| {
+            LeafMut::new(&self.shape, self.tree.scratch.leaf(0).of_mut(scratch)).set_heirs(heirs);
+        });
+        lane.change_is_next();
+        if planted(Mutant::SLOTS_BEFORE_RETIRE) {
+            let _ = self.finish(lane, way, inside.leaf, cursor).await;
+        }
+        Ok(self.retire_with(lane, inside).await?)
     }
 
     /// Carves and WRITEs what the leaf in image 0 becomes. Returns its heirs.
@@ -466,7 +503,7 @@ impl Dolphin<'_> {
                 Step::Replace { room } => return Ok(Some(room)),
             };
             let swings = from == own;
-            let _room = if swings { self.tree.room_for(way, 1)? } else { None };
+            let _room = if swings { self.tree.room_for(lane, way, 1)? } else { None };
             let place = node.plus(SLOTS_AT + 8 * index);
             let found = self.tree.publish(lane, true, place, from, to).await?;
             let now = if found == from { to } else { found };

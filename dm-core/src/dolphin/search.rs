@@ -156,6 +156,6 @@ fn heir_of(retired: &Leaf<'_>, key: &[u8]) -> Result<Slot, &'static str> {
 
 /// The cursor at a slot that is not there yet, and will have the word `heir`, in the node of `cursor`'s slot. A descent
 /// may begin here as long as it changes nothing.
-const fn under(cursor: &TileCursor, heir: Slot) -> TileCursor {
+pub(super) const fn under(cursor: &TileCursor, heir: Slot) -> TileCursor {
     TileCursor { slot: DescentCursor { word: heir, fresh: true, ..cursor.slot } }
 }

@@ -15,7 +15,7 @@ use super::blocks::{Shown, no_block};
 use super::layout::block::BlockPointer;
 use super::layout::leaf::{Leaf, LeafMut, Value, place_of};
 use super::presence::{Admitted, Inside};
-use super::search::Fit;
+use super::search::{Fit, under};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
@@ -28,12 +28,14 @@ use crate::verbs::{Label, Request};
 use core::ops::Range;
 
 /// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Attempted {
     /// With this outcome.
     Done(Outcome),
     /// Look at the node that has the slot again, with this goal.
     Again(Goal),
+    /// Go on at this cursor: a change cannot be finished for want of memory, and its heir is there.
+    Heir(TileCursor),
 }
 
 impl Attempted {
@@ -79,14 +81,18 @@ impl Dolphin<'_> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let goal = if inserts { Goal::Fill } else { Goal::Read };
         let (mut start, mut goal, mut attempts) = (Start::Copies, goal, 0);
+        // The way led over an heir that has no slot, since its node has no room for one. Records are changed there in
+        // place. What would need a slot needs memory.
+        let mut beyond = false;
         loop {
             let (cursor, end) = self.tree.descend(lane, way, &self.plan.key, start, goal).await?;
             let attempted = match end {
                 TileEnd::Leaf(leaf) => {
                     self.make_block(lane, way, kind, leaf.node()).await?;
-                    self.write_leaf(lane, way, kind, &cursor, leaf).await?
+                    self.write_leaf(lane, way, kind, &cursor, (leaf, beyond)).await?
                 }
                 _ if !inserts => Attempted::Done(Outcome::Absent),
+                _ if beyond => return Err(Interrupt::NoMemory),
                 _ => {
                     self.make_block(lane, way, kind, cursor.slot.place(way).node()).await?;
                     let attempted = self.fill(lane, way, &cursor, end).await?;
@@ -98,25 +104,26 @@ impl Dolphin<'_> {
             };
             match attempted {
                 Attempted::Done(outcome) => return Ok(outcome),
-                Attempted::Again(next) => goal = next,
+                Attempted::Again(next) => (start, goal, beyond) = (Start::Again(cursor), next, false),
+                Attempted::Heir(heir) => (start, goal, beyond) = (Start::At(heir), Goal::Read, true),
             }
             lane.attempt(&mut attempts, "finding a place for a key")?;
-            start = Start::Again(cursor);
         }
     }
 
-    /// One attempt at the leaf to which the slot at `cursor` leads.
+    /// One attempt at the leaf to which the slot at `cursor` leads. `beyond`: the leaf may be an heir without a slot. It
+    /// stays then.
     async fn write_leaf(
         &self,
         lane: &Lane<'_>,
         way: &Way,
         kind: OperationKind,
         cursor: &TileCursor,
-        leaf: Address,
+        (leaf, beyond): (Address, bool),
     ) -> Result<Attempted, Interrupt> {
         self.check_inside(leaf)?;
         // For the block that the operation's own takes the place of.
-        let _room = if self.has_blocks() { self.tree.room_for(way, 1)? } else { None };
+        let _room = if self.has_blocks() { self.tree.room_for(lane, way, 1)? } else { None };
         let shares = match kind {
             OperationKind::Update | OperationKind::Upsert => self.options.shared_updates,
             OperationKind::Insert => self.claims_cells(),
@@ -141,12 +148,13 @@ impl Dolphin<'_> {
             Admitted::Retired => self.meet_retired(lane, way, cursor, leaf).await,
             Admitted::Inside(inside) => {
                 self.check_lease_inside(lane, inside).await?;
-                self.change_closed(lane, way, kind, cursor, inside).await
+                self.change_closed(lane, way, kind, cursor, (inside, beyond)).await
             }
         }
     }
 
-    /// The leaf was retired: its change is finished, if a fresh word led there; else the word was old.
+    /// The leaf was retired: its change is finished, if a fresh word led there; else the word was old. If there is no
+    /// memory to finish it, the operation goes on with the key's heir, as a get does.
     async fn meet_retired(
         &self,
         lane: &Lane<'_>,
@@ -154,9 +162,17 @@ impl Dolphin<'_> {
         cursor: &TileCursor,
         leaf: Address,
     ) -> Result<Attempted, Interrupt> {
-        if cursor.slot.fresh && matches!(self.fit(lane, leaf, &self.plan.key)?, Fit::Retired(_)) {
+        if cursor.slot.fresh
+            && let Fit::Retired(heir) = self.fit(lane, leaf, &self.plan.key)?
+        {
+            match self.finish(lane, way, leaf, cursor).await {
+                Err(Interrupt::NoMemory) => {
+                    lane.mark(Mark::HEIR_FOLLOWED);
+                    return Ok(Attempted::Heir(under(cursor, heir)));
+                }
+                finished => finished?,
+            }
             lane.mark(Mark::CHANGE_FINISHED);
-            self.finish(lane, way, leaf, cursor).await?;
         } else {
             lane.mark(Mark::STALE_CACHE);
         }
@@ -246,7 +262,7 @@ impl Dolphin<'_> {
         way: &Way,
         kind: OperationKind,
         cursor: &TileCursor,
-        inside: Inside,
+        (inside, beyond): (Inside, bool),
     ) -> Result<Attempted, Interrupt> {
         let leaf = inside.leaf;
         let decided = match self.fit(lane, leaf, &self.plan.key) {
@@ -282,6 +298,16 @@ impl Dolphin<'_> {
                 }
             }
         }
+        // Without room for its place to wait, the leaf stays, and is empty.
+        if !beyond
+            && self.empties(lane, leaf, change)
+            && let Ok(_room) = self.tree.room_for(lane, way, 1)
+        {
+            self.seal(lane);
+            self.void_leaf(lane, way, cursor, inside).await?;
+            self.retire_block(lane, way, old);
+            return Ok(Attempted::Done(outcome));
+        }
         if let Change::Remove(cell) = change {
             self.seal(lane);
             let value = self.with_image(lane, |image| {
@@ -290,6 +316,10 @@ impl Dolphin<'_> {
             });
             lane.change_is_next();
             self.push_cell(lane, leaf, value);
+        }
+        if change == Change::Replace && beyond {
+            self.leave(lane, inside).await?;
+            return Err(Interrupt::NoMemory);
         }
         if change == Change::Replace {
             self.seal(lane);
@@ -307,6 +337,25 @@ impl Dolphin<'_> {
             self.retire_block(lane, way, old);
         }
         Ok(Attempted::Done(outcome))
+    }
+
+    /// Whether leaf image 0 has no record after this change, and the leaf's place would come back.
+    fn empties(&self, lane: &Lane<'_>, leaf: Address, change: Change) -> bool {
+        let removed = match change {
+            Change::Remove(cell) => Some(cell),
+            Change::Nothing => None,
+            Change::Put(_) | Change::Bind(_) | Change::Replace => return false,
+        };
+        let ignored = usize::from(planted(Mutant::VOID_OVER_RECORD) && removed.is_some());
+        self.has_epochs()
+            && lane.port().with(|scratch| {
+                let image = self.tree.scratch.leaf(0).of(scratch);
+                Leaf::new(&self.shape, image, leaf, self.tree.index).is_ok_and(|leaf| {
+                    let mut stay = (0..leaf.bound())
+                        .filter(|cell| Some(*cell) != removed && leaf.value(*cell) != Ok(Value::Absent));
+                    stay.nth(ignored).is_none()
+                })
+            })
     }
 
     /// The cell of the key in leaf image 0, and whether the record is there. `None`: no cell has the key.

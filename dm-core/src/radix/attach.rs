@@ -128,7 +128,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         finalized: Place,
     ) -> Result<Attached, Interrupt> {
         let parent = cursor.place(way);
-        let _room = self.tree().room_for(way, 1)?;
+        let _room = self.tree().room_for(lane, way, 1)?;
         let leaf = self.tree().carve(lane, way.patient, NodeClass::Leaf, parent.node(), self.place_bytes()).await?;
         self.push_leaf(lane, leaf);
         let to = Slot::leaf(cursor.word.partial(), leaf);

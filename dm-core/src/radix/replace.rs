@@ -89,7 +89,7 @@ impl Tree<'_> {
         room: usize,
     ) -> Result<Option<Slot>, Interrupt> {
         let Some((kind, node)) = cursor.word.below() else { return Ok(None) };
-        let _room = self.room_for(way, 1)?;
+        let _room = self.room_for(lane, way, 1)?;
         self.freeze(lane, node, kind, 0).await?;
         let count = lane.port().with(|scratch| {
             let old = Node::new(self.scratch.node(0).of(scratch), kind, self.index).ok()?;
@@ -142,7 +142,8 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         let Some(larger) = type_for(count + usize::from(inserts), kind) else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte").into());
         };
-        let _room = self.tree().room_for(way, 1 + if way.copies { self.count_finalized(lane, kind) } else { 0 })?;
+        let _room =
+            self.tree().room_for(lane, way, 1 + if way.copies { self.count_finalized(lane, kind) } else { 0 })?;
         let place = self.tree().carve(lane, way.patient, NodeClass::Inner, node.node(), larger.bytes()).await?;
         let leaf = if inserts {
             match self.tree().carve(lane, way.patient, NodeClass::Leaf, place.node(), self.place_bytes()).await {

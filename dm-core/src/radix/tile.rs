@@ -74,6 +74,18 @@ impl Tile {
         if byte == u8::MAX { None } else { self.from(byte + 1) }
     }
 
+    /// Where `byte` lies.
+    #[inline]
+    pub const fn side(self, byte: u8) -> Side {
+        if byte < self.low {
+            Side::Below
+        } else if byte > self.last {
+            Side::Above
+        } else {
+            Side::Here
+        }
+    }
+
     /// Both as one, if `right` begins where this one ends.
     #[inline]
     pub const fn joined(self, right: Self) -> Option<Self> {
@@ -139,9 +151,7 @@ impl<'a> Bounds<'a> {
         match front.cmp(self.prefix) {
             core::cmp::Ordering::Less => Side::Below,
             core::cmp::Ordering::Greater => Side::Above,
-            core::cmp::Ordering::Equal if byte < self.tile.low => Side::Below,
-            core::cmp::Ordering::Equal if byte > self.tile.last => Side::Above,
-            core::cmp::Ordering::Equal => Side::Here,
+            core::cmp::Ordering::Equal => self.tile.side(byte),
         }
     }
 

@@ -180,9 +180,7 @@ impl<'s> Tree<'s> {
         near: NodeId,
         bytes: usize,
     ) -> Result<Place, Interrupt> {
-        for _ in 0..self.space.release() {
-            lane.mark(Mark::LIMBO_LEFT);
-        }
+        self.release(lane);
         let ready = self.space.take(what, near, bytes).or_else(|| self.space.take_collected(what, near, bytes));
         if let Some(place) = ready.or_else(|| self.space.take_off(what, near, bytes)) {
             return Ok(place);
@@ -228,13 +226,25 @@ impl<'s> Tree<'s> {
     }
 
     /// Reserves room in the limbo list for `count` places that are about to leave the tree. Without it they would be
-    /// lost.
-    pub(crate) fn room_for(&self, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, Interrupt> {
+    /// lost. Places that have waited long enough make room: an operation that carves nothing would wait for that in
+    /// vain.
+    pub(crate) fn room_for(&self, lane: &Lane<'_>, way: &Way, count: usize) -> Result<Option<Room<'_, 's>>, Interrupt> {
         if !way.copies {
             // Of a tree that only this compute node knows: nothing waits.
             return Ok(None);
         }
-        self.space.room_for(count).map(Some).ok_or(Interrupt::NoMemory)
+        let room = self.space.room_for(count).or_else(|| {
+            self.release(lane);
+            self.space.room_for(count)
+        });
+        room.map(Some).ok_or(Interrupt::NoMemory)
+    }
+
+    /// Moves places that have waited long enough to the free lists.
+    fn release(&self, lane: &Lane<'_>) {
+        for _ in 0..self.space.release() {
+            lane.mark(Mark::LIMBO_LEFT);
+        }
     }
 
     /// Takes back the place of a node or leaf that has left the tree. It waits in the limbo list, or is free at once if

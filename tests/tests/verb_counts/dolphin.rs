@@ -80,6 +80,27 @@ fn techniques() {
     goldens::check("verbs/dolphin_techniques.txt", &lines.0);
 }
 
+/// The last record of a leaf is deleted, and its void filled again.
+#[test]
+fn voids() {
+    let mut lines = Lines::default();
+    let mut setup = setup();
+    setup.epochs = true;
+    alone(&DolphinSubject, &Direct, &setup, |client| {
+        load(client, 1000);
+        lines.title("a leaf of few records, under a node of its own");
+        client.run(Insert, 1 << 40 | 7, 1, 0);
+        let emptied = client.lanes[0].marked(Mark::LEAF_EMPTIED);
+        lines.note("delete of the last one", 4, &client.run(Delete, 1 << 40 | 7, 0, 0));
+        assert_eq!(client.lanes[0].marked(Mark::LEAF_EMPTIED), emptied + 1);
+        lines.note("get of it", 1, &client.run(Get, 1 << 40 | 7, 0, 0));
+        let run = client.run(Insert, 1 << 40 | 9, 1, 0);
+        lines.note("insert into the void, which a copy shows", run.counts.round_trips, &run);
+        lines.note("get of it", 1, &client.run(Get, 1 << 40 | 9, 0, 0));
+    });
+    goldens::check("verbs/dolphin_voids.txt", &lines.0);
+}
+
 /// Inserts that need a new leaf.
 #[test]
 fn structure_changes() {

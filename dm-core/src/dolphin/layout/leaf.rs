@@ -296,7 +296,20 @@ impl<'a> Leaf<'a> {
     /// Where `key` lies.
     #[inline]
     pub fn side(&self, key: &[u8]) -> Side {
-        self.bounds(&mut [0; 64]).side(key)
+        let first = self.image.get(PREFIX_AT..).and_then(<[u8]>::first_chunk::<8>);
+        let (Some(key_word), Some(first), Some(&byte)) = (key.first_chunk::<8>(), first, key.get(self.position)) else {
+            return Side::Below;
+        };
+        if self.position > 8 {
+            return self.bounds(&mut [0; 64]).side(key);
+        }
+        // Short prefixes are compared as words: a get of keys of 8 bytes spent 6 % in memcmp.
+        let front = |word: &[u8; 8]| u64::from_be_bytes(*word).checked_shr(64 - 8 * self.position as u32).unwrap_or(0);
+        match front(key_word).cmp(&front(first)) {
+            core::cmp::Ordering::Less => Side::Below,
+            core::cmp::Ordering::Greater => Side::Above,
+            core::cmp::Ordering::Equal => self.tile.side(byte),
+        }
     }
 
     /// Whether a record of this leaf has a key that differs from `key` in front of the last byte. If all records of the

@@ -104,6 +104,13 @@ pub(super) fn search_floor(record: &[AtomicU32], kind: NodeType, byte: u8) -> Op
             return nearest;
         }
     }
+    if !is_hashed(kind) {
+        let slots = record.get(slots_at(kind)..)?.as_chunks::<2>().0.get(..kind.slots())?;
+        let below = slots.iter().enumerate().map(|(index, slot)| FoundSlot { index, word: slot_of(slot), at: index });
+        return below
+            .filter(|found| !found.word.is_empty() && found.word.partial() <= byte)
+            .max_by_key(|found| found.word.partial());
+    }
     search(record, kind, bytes_of(record, kind)?.filter(|&low| low <= byte).max()?)
 }
 
