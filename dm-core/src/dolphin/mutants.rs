@@ -44,4 +44,24 @@ crate::mutants::declare_mutants! {
     SEAT_CLEARED_UNFENCED = "seat-cleared-unfenced" => Deaths,
     /// A compute node adds at once, while others may still clear a field of its seat's last owner.
     SEAT_USED_AT_ONCE = "seat-used-at-once" => Deaths,
+    /// Value cells of a new leaf whose keys are not bound do not say that the record is absent.
+    CELLS_UNSET = "cells-unset",
+    /// An insert WRITEs its value in front of its key.
+    VALUE_BEFORE_KEY = "value-before-key",
+    /// An insert of a deleted record binds its key to another cell.
+    BOUND_TWICE = "bound-twice",
+    /// An insert takes the cell of a deleted record and binds another key there.
+    CELL_GIVEN_AWAY = "cell-given-away",
+    /// The records of a retired leaf are believed.
+    RETIRED_BELIEVED = "retired-believed",
+    /// An update that leaves others of its compute node inside answers when its WRITE is posted, and does not await it.
+    ANSWERED_EARLY = "answered-early",
+    /// A lane that joins others of its compute node inside a leaf adds to the lock word, too.
+    JOINED_ADDS = "joined-adds",
+    /// A lane that enters beside others READs the leaf in front of its addition.
+    READ_BEFORE_ENTER = "read-before-enter",
+    /// Slots of a node that is being replaced are changed, although they are frozen.
+    FROZEN_CHANGED = "frozen-changed",
+    /// A look-up in a node takes the slot of the smallest byte above the key's, if a node is there.
+    FLOOR_ABOVE = "floor-above",
 }

@@ -125,6 +125,9 @@ impl Dolphin<'_> {
                 Some(Ask::Join) => {
                     lane.mark(Mark::SEAT_SHARED);
                     self.push_block_beside(lane);
+                    if planted(Mutant::JOINED_ADDS) {
+                        lane.port().push(Self::add(leaf, Label::Lock, seat.enter()));
+                    }
                     lane.port().call(self.leaf_request(leaf, 0)).await?;
                     self.see(lane, leaf);
                     return Ok(Admitted::Inside(inside));
@@ -132,9 +135,14 @@ impl Dolphin<'_> {
                 Some(_) => {}
             }
             let port = lane.port();
+            if planted(Mutant::READ_BEFORE_ENTER) {
+                port.call(self.leaf_request(leaf, 0)).await?;
+            }
             self.push_block_beside(lane);
             let added = port.push(Self::add(leaf, Label::Lock, seat.enter()));
-            port.push(self.leaf_request(leaf, 0));
+            if !planted(Mutant::READ_BEFORE_ENTER) {
+                port.push(self.leaf_request(leaf, 0));
+            }
             port.submit().await?;
             match self.entries.entered(lane, leaf, Spear(port.completion(added).value)) {
                 Entered::Granted => {
@@ -266,6 +274,13 @@ impl Dolphin<'_> {
         let is_last = closes || self.entries.leaves(leaf) == Leave::Last;
         if is_last {
             port.push(Self::add(leaf, Label::Unlock, addend));
+        }
+        if planted(Mutant::ANSWERED_EARLY)
+            && !is_last
+            && !self.has_blocks()
+            && self.entries.left(lane, leaf) == Leave::Others
+        {
+            return Ok(0);
         }
         port.submit().await.map_err(unknown)?;
         let found = port.completion(0).value;

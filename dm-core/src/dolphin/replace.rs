@@ -505,7 +505,11 @@ impl Dolphin<'_> {
             let swings = from == own;
             let _room = if swings { self.tree.room_for(lane, way, 1)? } else { None };
             let place = node.plus(SLOTS_AT + 8 * index);
-            let found = self.tree.publish(lane, true, place, from, to).await?;
+            let mut found = self.tree.publish(lane, true, place, from, to).await?;
+            if planted(Mutant::FROZEN_CHANGED) && found.is_frozen() {
+                let again = self.tree.publish(lane, true, place, found, to).await?;
+                found = if again == found { from } else { again };
+            }
             let now = if found == from { to } else { found };
             lane.port().with(|scratch| self.tree.scratch.slot(0, index).set_word(scratch, now.0));
             if way.copies && !now.is_frozen() {

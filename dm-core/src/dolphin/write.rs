@@ -288,10 +288,15 @@ impl Dolphin<'_> {
                 Some(value) => {
                     if matches!(change, Change::Bind(_)) {
                         let key = self.bind(lane, cell);
+                        if planted(Mutant::VALUE_BEFORE_KEY) {
+                            self.push_cell(lane, leaf, value.clone());
+                        }
                         self.push_cell(lane, leaf, key);
                     }
                     lane.change_is_next();
-                    self.push_cell(lane, leaf, value);
+                    if !(planted(Mutant::VALUE_BEFORE_KEY) && matches!(change, Change::Bind(_))) {
+                        self.push_cell(lane, leaf, value);
+                    }
                     if outcome == Outcome::Inserted && matches!(change, Change::Put(_)) {
                         lane.mark(Mark::REVIVED);
                     }
@@ -386,6 +391,10 @@ impl Dolphin<'_> {
                 Leaf::new(&self.shape, self.tree.scratch.leaf(0).of(scratch), leaf, self.tree.index).and_then(|leaf| {
                     Ok(match leaf.find_or_free(key) {
                         Ok(cell) => Ok((cell, leaf.value(cell)? != Value::Absent)),
+                        Err(free) if planted(Mutant::CELL_GIVEN_AWAY) => {
+                            let deleted = |cell: &usize| leaf.value(*cell) == Ok(Value::Absent);
+                            Err((0..free).find(deleted).unwrap_or(free))
+                        }
                         Err(free) => Err(free),
                     })
                 });
@@ -396,7 +405,10 @@ impl Dolphin<'_> {
     /// What an operation does to leaf image 0, and its outcome. A value that belongs to the outcome is in the output.
     async fn decide(&self, lane: &Lane<'_>, kind: OperationKind, leaf: Address) -> Result<(Change, Outcome), OpError> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
-        let seen = self.record_or_free(lane, leaf)?;
+        let seen = match self.record_or_free(lane, leaf)? {
+            Ok((_, false)) if planted(Mutant::BOUND_TWICE) => Err(self.bound_cells(lane, leaf)),
+            seen => seen,
+        };
         let Ok((cell, true)) = seen else {
             return Ok(match (kind, seen) {
                 (Insert | Upsert, Ok((cell, _))) => (Change::Put(cell), Outcome::Inserted),

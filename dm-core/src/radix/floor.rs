@@ -11,6 +11,7 @@
 use super::slot::{Child, Node, Slot};
 use super::tile::Tile;
 use crate::error::DecodeError;
+use crate::mutants::{Mutant, planted};
 use crate::remote::address::Address;
 
 /// Result of a floor look-up.
@@ -49,6 +50,12 @@ impl Node<'_> {
             } else if best.is_none_or(|(_, best)| best.partial() < slot.partial()) {
                 best = Some((index, slot));
             }
+        }
+        if planted(Mutant::FLOOR_ABOVE)
+            && let Some((index, slot)) = self.slots().enumerate().find(|(_, slot)| Some(slot.partial()) == behind)
+            && let Ok(child @ Child::Node(..)) = slot.tile_child()
+        {
+            return Ok(Floor { index, slot, tile: Tile::one(slot.partial()), child, current });
         }
         let Some((index, slot)) = best else {
             return Err(DecodeError::Corrupt("a node without a tile for the smallest byte"));

@@ -40,6 +40,7 @@ use crate::dolphin::spear::Spear;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::{LINE_BYTES, word_at};
+use crate::mutants::{Mutant, planted};
 use crate::radix::slot::{Place, Slot};
 use crate::radix::tile::{Bounds, Side, Tile};
 use crate::remote::address::{Address, GENERATION_MASK};
@@ -557,7 +558,9 @@ impl<'a> LeafMut<'a> {
             if let Some(place) = leaf.image.get_mut(at..at + shape.key_bytes) {
                 place.fill(unbound);
             }
-            leaf.remove(cell);
+            if !planted(Mutant::CELLS_UNSET) {
+                leaf.remove(cell);
+            }
         }
         Some(leaf)
     }

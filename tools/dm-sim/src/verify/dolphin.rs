@@ -80,11 +80,27 @@ impl TreeKind for Dolphin {
     }
 
     fn mutants() -> Vec<Mutant> {
-        dolphin::mutants::DECLARED.to_vec()
+        let rooms = [
+            &[
+                Mutant::PINS_END_EARLY,
+                Mutant::CLOSED_UNREAD,
+                Mutant::CLOSED_KEPT,
+                Mutant::WALK_AT_ONCE,
+                Mutant::TAKEOVER_UNFENCED,
+                Mutant::LEASE_BY_REMOTE_CLOCK,
+                Mutant::LEAVES_UNSWEPT,
+                Mutant::REPLACED_UNFROZEN,
+                Mutant::RETIRED_IN_VAIN,
+                Mutant::REUSED_AT_ONCE,
+            ],
+            dolphin::mutants::DECLARED,
+        ];
+        rooms.concat()
     }
 
-    fn profile_for(_: Mutant) -> Option<Profile> {
-        None
+    fn profile_for(mutant: Mutant) -> Option<Profile> {
+        // A READ has to last while one key is deleted and another one inserted.
+        (mutant == Mutant::CELL_GIVEN_AWAY).then_some(Profile::SlowReaders)
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
