@@ -29,7 +29,7 @@ struct dm_dolphin_parameters {
     uint8_t key_bytes[2]; // key, 8..=64
     uint8_t reserved_2[2]; // zero
     uint8_t value_bytes[4]; // value, 8..=1024: 8 a word, up to 63 with a state byte, longer ones in blocks
-    uint8_t flags[4]; // options that change what is stored; none yet
+    uint8_t flags[4]; // 1: the keys of a leaf differ in the last byte only
     uint8_t reserved_12[52]; // zero
 };
 
