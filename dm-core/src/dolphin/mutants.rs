@@ -1,4 +1,19 @@
 //! Mutants: bugs that can be planted in Dolphin.
+//!
+//! | what can go wrong in the paper's design or its program | mutants that do it here |
+//! |---|---|
+//! | a reader finds a key before its value | `value-before-key`, `cells-unset`, `claim-unjudged` |
+//! | a key comes twice into a leaf | `bound-twice`, `body-before-drain`, `claim-unjudged` |
+//! | a late update changes another key's value, since its cell was given away | `cell-given-away` |
+//! | two long WRITEs mix | `block-name-written`, `loser-retires`, `block-named-early` |
+//! | a reader takes what a split has moved for absent | `retired-believed`, `rebuilt-short`, `heirs-from-copy` |
+//! | new leaves are reached while the old one is believed | `slots-before-retire`, `retire-before-heirs`, `frozen-changed` |
+//! | an answer comes before its WRITE is done | `answered-early` |
+//! | a leaf is changed after an image that is not final | `read-before-close`, `read-before-enter`, `closed-undrained`, `closer-ignored` |
+//! | a place is used again while somebody knows it | `born-as-found` |
+//! | a void is believed though it may be filled | `void-from-copy`, `fill-unjudged`, `gap-unconfirmed`, `void-over-record` |
+//! | a descent takes another tile's child | `floor-above`, `low-slot-first` |
+//! | a seat is given up, or used, at the wrong time | `seat-cleared-unfenced`, `seat-used-at-once`, `joined-adds` |
 
 crate::mutants::declare_mutants! {
     180;
