@@ -237,11 +237,13 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     };
     let step = u64::MAX / positions.max(1);
     let items = plan.parameters.items.is_some();
-    let ordered = plan.runs.first().is_some_and(|run| run.spec.insert_order == KeyOrder::Ordered);
+    let hashed = plan.runs.first().is_none_or(|run| run.spec.insert_order == KeyOrder::Hashed);
+    // Spread, for the first records may be neighbours.
+    let between = records / positions.max(1);
     let key = move |position: u64, slot: &mut [u8]| match &order {
         Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
-        None if each => keys.write(position, slot).unwrap_or(0),
-        None if ordered => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
+        None if each => keys.write(position * between, slot).unwrap_or(0),
+        None if !hashed => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
         // Hashed keys are spread evenly; it does not matter that these were never inserted.
         None => {
             slot.fill(0);

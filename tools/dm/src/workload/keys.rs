@@ -9,7 +9,11 @@
 //!        +--------+--------+--------+-- ~ --+------+
 //! head:  hashed   mix(record)       scattered evenly; mix is a bijection of the 64-bit numbers
 //!        ordered  record            key order = insertion order
+//!        shuffled shuffled(record)  the keys of ordered, inserted in a scattered order
 //! ```
+//!
+//! `shuffled` keeps the highest one bit of a record number and scatters the bits below it by a bijection. So `2^k`
+//! records have the keys `0..2^k`, without gaps, and nobody has to know `k`.
 //!
 //! The hash must be injective, or a load of N records leaves fewer than N keys in the index and reads of the others
 //! find nothing (the prototype of Sherman hashes into a range, after which about 55 % of the keys exist). Bijective is
@@ -30,6 +34,12 @@
 
 use super::random::{SplitMix64, mix, unmix};
 
+/// An odd number: multiplying by it is a bijection of the numbers of any count of bits. That of splitmix64.
+const FACTOR: u64 = 0xbf58_476d_1ce4_e5b9;
+
+/// Its inverse modulo 2^64, and so modulo any smaller power of two.
+const INVERSE: u64 = 0x96de_1b17_3f11_9089;
+
 /// The least bytes of a key: a record number.
 pub const KEY_BYTES_MIN: usize = 8;
 
@@ -43,6 +53,29 @@ pub enum KeyOrder {
     Hashed,
     /// In the order of the record numbers (YCSB's `ordered`).
     Ordered,
+    /// The same keys, but record numbers are scattered over them.
+    Shuffled,
+}
+
+/// Scatters the bits below the highest one bit: a bijection of the numbers of each length.
+const fn shuffled(record: u64) -> u64 {
+    let Some(bits) = record.checked_ilog2() else { return record };
+    let (top, half) = (1 << bits, bits.div_ceil(2));
+    let mask = top - 1;
+    let mixed = (record & mask).wrapping_mul(FACTOR) & mask;
+    let mixed = (mixed ^ (mixed >> half)).wrapping_mul(FACTOR) & mask;
+    top | (mixed ^ (mixed >> half))
+}
+
+/// The inverse of [`shuffled`].
+const fn unshuffled(head: u64) -> u64 {
+    let Some(bits) = head.checked_ilog2() else { return head };
+    let (top, half) = (1 << bits, bits.div_ceil(2));
+    let mask = top - 1;
+    let mixed = head & mask;
+    // A shift by half of the bits or more is undone by itself.
+    let mixed = (mixed ^ (mixed >> half)).wrapping_mul(INVERSE) & mask;
+    top | ((mixed ^ (mixed >> half)).wrapping_mul(INVERSE) & mask)
 }
 
 /// Why there are no keys of a size.
@@ -81,6 +114,7 @@ impl Keys {
         let head = match self.order {
             KeyOrder::Hashed => mix(record),
             KeyOrder::Ordered => record,
+            KeyOrder::Shuffled => shuffled(record),
         };
         let mut rest = SplitMix64::new(head);
         let mut word = head;
@@ -96,6 +130,7 @@ impl Keys {
         let record = match self.order {
             KeyOrder::Hashed => unmix(head),
             KeyOrder::Ordered => head,
+            KeyOrder::Shuffled => unshuffled(head),
         };
         let mut expected = [0; KEY_BYTES_MAX];
         let expected = &mut expected[..self.bytes];
@@ -182,6 +217,19 @@ mod tests {
     }
 
     #[test]
+    fn shuffled_keys_are_those_of_ordered_in_another_order() {
+        let heads: Vec<u64> = (0..1 << 16).map(shuffled).collect();
+        let mut sorted = heads.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..1 << 16));
+        // Neighbours in time are hardly ever neighbours in the index: one pair in 256 of a random order. The numbers of
+        // fewer bits are so few that a random order has many, so only those of the greatest length count.
+        let longest = &heads[1 << 15..];
+        let close = longest.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 64).count();
+        assert!(close < longest.len() / 64, "{close}");
+    }
+
+    #[test]
     fn hashed_keys_spread_over_the_first_byte() {
         let mut counts = [0_u32; 256];
         (0..256_000).for_each(|record| counts[usize::from(key(KeyOrder::Hashed, 8, record)[0])] += 1);
@@ -190,9 +238,14 @@ mod tests {
 
     #[test]
     fn a_key_tells_its_record_and_nothing_else_does() {
-        for (order, bytes) in
-            [(KeyOrder::Hashed, 8), (KeyOrder::Hashed, 21), (KeyOrder::Ordered, 8), (KeyOrder::Ordered, 64)]
-        {
+        for (order, bytes) in [
+            (KeyOrder::Hashed, 8),
+            (KeyOrder::Hashed, 21),
+            (KeyOrder::Ordered, 8),
+            (KeyOrder::Ordered, 64),
+            (KeyOrder::Shuffled, 8),
+            (KeyOrder::Shuffled, 13),
+        ] {
             let keys = Keys::new(order, bytes).unwrap();
             for record in [0, 1, 77, u64::MAX] {
                 let mut key = key(order, bytes, record);

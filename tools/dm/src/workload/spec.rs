@@ -293,7 +293,7 @@ impl Spec {
         ];
         let meanings = [("ycsb", ZipfianMeaning::Ycsb), ("ranked", ZipfianMeaning::Ranked)];
         let lengths = [("uniform", ScanLengthDistribution::Uniform), ("zipfian", ScanLengthDistribution::Zipfian)];
-        let orders = [("hashed", KeyOrder::Hashed), ("ordered", KeyOrder::Ordered)];
+        let orders = [("hashed", KeyOrder::Hashed), ("ordered", KeyOrder::Ordered), ("shuffled", KeyOrder::Shuffled)];
         let phases = [("true", Phase::Run), ("false", Phase::Load)];
         let distribution = properties.choice("requestdistribution", &distributions)?;
         self.request_distribution = distribution.unwrap_or(self.request_distribution);
