@@ -4,6 +4,7 @@
 //! sources or from two of Sherman's figures (see `dm-sim/profiles/cx5.toml`); nothing is adjusted per figure.
 
 mod chime;
+mod dolphin;
 mod rdwc;
 mod smart;
 
@@ -38,6 +39,8 @@ enum Metric {
     FullPercent,
     /// Bytes of nodes that can be reached, per record.
     LiveBytes,
+    /// Bytes that the memory nodes have granted, per record.
+    PoolBytes,
 }
 
 impl Metric {
@@ -56,6 +59,7 @@ impl Metric {
             Self::RightPercent => report.hotspot.map_or(0.0, |found| found.right_share() * 100.0),
             Self::FullPercent => report.tree.as_ref().map_or(0.0, |tree| tree.fill() * 100.0),
             Self::LiveBytes => report.tree.as_ref().map_or(0.0, crate::report::Tree::live_per_record_bytes),
+            Self::PoolBytes => report.pool_per_record_bytes(),
         }
     }
 
@@ -65,7 +69,7 @@ impl Metric {
             Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
             Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
-            Self::LiveBytes => "B",
+            Self::LiveBytes | Self::PoolBytes => "B",
             Self::LatencyUs(_) => "us",
         }
     }
@@ -358,6 +362,16 @@ fn command(figure: &Figure) -> String {
         ("{RANGE}", RANGE),
         ("{CHIME}", chime::CLUSTER),
         ("{HOTSPOT}", chime::HOTSPOT),
+        ("{DOLPHIN}", dolphin::CLUSTER),
+        ("{DENSE}", dolphin::DENSE),
+        ("{INSERTED}", dolphin::INSERTED),
+        ("{CACHES}", dolphin::CACHES),
+        ("{QUARTER}", dolphin::QUARTER),
+        ("{WHOLE}", dolphin::WHOLE),
+        ("{ADJACENT}", dolphin::ADJACENT),
+        ("{SCATTERED}", dolphin::SCATTERED),
+        ("{SCAN}", dolphin::SCAN),
+        ("{TABLE}", dolphin::TABLE),
         ("{RDWC}", rdwc::CLUSTER),
         ("{SMART}", smart::CLUSTER),
         ("{SCANS}", smart::SCANS),
@@ -372,16 +386,17 @@ fn command(figure: &Figure) -> String {
 
 /// The command line that a figure's is compared with.
 fn rival(figure: &Figure, command: &str) -> Option<String> {
-    let as_index = |name: &str| format!("--index {name}");
+    let as_index = |command: &str, other: &str| {
+        let other = format!("--index {other}");
+        command.replace("--index chime", &other).replace("--index dolphin", &other)
+    };
+    let command = &command.replace(dolphin::QUARTER, dolphin::WHOLE);
     match figure.metric {
         Metric::TimesSherman => {
             let command = command.replace(smart::INDEX, smart::AS_SHERMAN).replace(chime::HOTSPOT, chime::NO_HOTSPOT);
-            Some(command.replace(&as_index("chime"), &as_index("sherman")))
+            Some(as_index(&command, "sherman"))
         }
-        Metric::TimesSmart => {
-            let command = command.replace(smart::SCALED, smart::SCALED_WHOLE);
-            Some(command.replace(&as_index("chime"), &as_index("smart")))
-        }
+        Metric::TimesSmart => Some(as_index(&command.replace(smart::SCALED, smart::SCALED_WHOLE), "smart")),
         Metric::TimesWithoutRdwc => Some(command.replace(" --with rdwc", "")),
         _ => None,
     }
@@ -389,7 +404,7 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
 
 /// All figures.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES).chain(rdwc::FIGURES)
+    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES).chain(rdwc::FIGURES).chain(dolphin::FIGURES)
 }
 
 /// Runs the figures and prints the table.
@@ -458,6 +473,9 @@ fn line(figure: &Figure, report: &Report, rival: Option<&Report>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dm_core::dolphin::layout::shape::LEAF_BYTES;
+    use dm_core::radix::cache::COPY_BYTES;
+    use dm_core::radix::slot::NodeType;
 
     #[test]
     fn every_figure_is_a_command_line_that_can_be_planned() {
@@ -472,5 +490,28 @@ mod tests {
                 assert!(plan.is_ok(), "{}: {:?}", figure.title, plan.err());
             }
         }
+    }
+    #[test]
+    fn a_rival_differs_in_its_index_and_what_the_paper_gives_it() {
+        let figures = |part: &'static str| all().filter(move |figure| figure.title.contains(part));
+        assert!(figures("Dolphin").count() >= 20);
+        for figure in figures("Dolphin") {
+            let own = command(figure);
+            let Some(rival) = rival(figure, &own) else { continue };
+            assert!(own.contains("--index dolphin") && !rival.contains("--index dolphin"), "{rival}");
+            assert_eq!(own.contains(dolphin::QUARTER), figure.title.contains("a quarter of the cache"), "{own}");
+            assert!(!rival.contains(dolphin::QUARTER), "{rival}");
+        }
+    }
+
+    /// Table II by arithmetic, for the dense keys that its numbers fit.
+    #[test]
+    fn dense_keys_take_what_table_2_says() {
+        // 256 keys: cuts at multiples of the span, so five leaves, and a node of eight slots that leads to them.
+        let node = NodeType::new(2).unwrap();
+        let prefixes = 512_000_000 / 256_u64;
+        let pool_bytes = prefixes * (5 * LEAF_BYTES + node.bytes()) as u64;
+        let copies_bytes = prefixes * COPY_BYTES[1] as u64;
+        assert_eq!((pool_bytes / 1_000_000, copies_bytes / 1_000_000), (10_400, 192));
     }
 }

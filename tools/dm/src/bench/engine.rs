@@ -239,10 +239,11 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     let items = plan.parameters.items.is_some();
     let hashed = plan.runs.first().is_none_or(|run| run.spec.insert_order == KeyOrder::Hashed);
     // Spread, for the first records may be neighbours.
-    let between = records / positions.max(1);
+    let spread =
+        move |position: u64| (u128::from(position) * u128::from(records) / u128::from(positions.max(1))) as u64;
     let key = move |position: u64, slot: &mut [u8]| match &order {
         Some(order) => keys.write(order.get(position * WARM_RECORDS), slot).unwrap_or(0),
-        None if each => keys.write(position * between, slot).unwrap_or(0),
+        None if each => keys.write(spread(position), slot).unwrap_or(0),
         None if !hashed => keys.write(position * WARM_RECORDS, slot).unwrap_or(0),
         // Hashed keys are spread evenly; it does not matter that these were never inserted.
         None => {
