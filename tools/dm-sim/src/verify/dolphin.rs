@@ -53,6 +53,7 @@ impl TreeKind for Dolphin {
     const NAME: &'static str = "dolphin";
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
+    const HAS_EMPTY_PARTS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![

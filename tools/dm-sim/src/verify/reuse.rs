@@ -76,6 +76,8 @@ enum Scenario {
     Merge,
     /// Any operation on a radix tree is paused, while places that left the tree are reused in it.
     RadixTree,
+    /// Keys come to parts of a radix tree that old copies show empty, or as another leaf's.
+    EmptyParts,
 }
 
 /// Results of many scenarios.
@@ -121,6 +123,7 @@ fn with_stage<K: TreeKind>(
     let pool = PoolLayout::of(&parameters, 61, node_bytes.0.max(node_bytes.1).next_multiple_of(4096) as u64);
     let is_radix = pool.tree().is_none();
     let (scenario, generations) = if is_radix { (Scenario::RadixTree, 2) } else { (scenario, generations) };
+    let scenario = if K::HAS_EMPTY_PARTS && rng.percent(50) { Scenario::EmptyParts } else { scenario };
     let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
     let geometry = pool.geometry(&config);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
@@ -218,6 +221,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             Scenario::SplitAndStaleCopies | Scenario::SplitAndPausedOperation => self.pause_a_split(),
             Scenario::Merge => self.pause_a_merge(),
             Scenario::RadixTree => self.pause_any_operation(),
+            Scenario::EmptyParts => self.fill_empty_parts(),
         }?;
         for node in 0..COMPUTE_NODES {
             (0..2 * self.keys).try_for_each(|key| self.point(node, 0, key, Call::Get))?;
@@ -316,6 +320,29 @@ impl<'a, 'm> Stage<'a, 'm> {
                 self.point(WITH_OLD_COPIES, 1, key, Call::Get)?;
             }
             self.go_on(&mut paused)?;
+        }
+        Ok(())
+    }
+
+    /// Keys come in ascending order, a few at a time from each of several parts of the tree, and leaves are cut as far
+    /// down as they agree. Meanwhile the compute node with old copies asks for keys that are not there yet, in parts of
+    /// which it then has copies; and for keys that have just come.
+    fn fill_empty_parts(&mut self) -> Result<(), String> {
+        let parts = 1 + self.rng.below(6);
+        for _ in 0..parts {
+            let first = u64::from(self.rng.below(2 * self.keys as u32));
+            let count = 4 + u64::from(self.rng.below(16));
+            for key in first..(first + count).min(2 * self.keys) {
+                if self.rng.percent(30) {
+                    let other = u64::from(self.rng.below(2 * self.keys as u32));
+                    self.point(WITH_OLD_COPIES, 1, other, Call::Get)?;
+                }
+                let call = self.write();
+                self.point(CHURNING, 0, key, call)?;
+                if self.rng.percent(30) {
+                    self.point(WITH_OLD_COPIES, 1, key, Call::Get)?;
+                }
+            }
         }
         Ok(())
     }

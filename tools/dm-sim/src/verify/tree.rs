@@ -159,6 +159,8 @@ pub trait TreeKind: Copy {
     const HAS_SPANS: bool = false;
     /// Whether its keys and values have any length.
     const HAS_ITEMS: bool = false;
+    /// Whether its nodes say which ranges of bytes have no keys.
+    const HAS_EMPTY_PARTS: bool = false;
 
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;

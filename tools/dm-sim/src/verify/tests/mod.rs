@@ -179,3 +179,13 @@ fn what_leaves_a_radix_tree_comes_back_and_nobody_sees_it_there() {
         assert!(played.marks[mark.number()] > 200, "{mark:?}: {}", played.marks[mark.number()]);
     }
 }
+
+#[test]
+fn what_old_copies_show_empty_is_found_when_it_has_come() {
+    let played = reuse::play(Dolphin, 0..2000);
+    assert_eq!(played.finding, None);
+    let marks = [Mark::LIMBO_LEFT, Mark::LEAF_SPLIT, Mark::VOID_FILLED, Mark::STALE_CACHE];
+    for mark in marks {
+        assert!(played.marks[mark.number()] > 200, "{mark:?}: {}", played.marks[mark.number()]);
+    }
+}
