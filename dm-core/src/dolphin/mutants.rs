@@ -69,7 +69,7 @@ crate::mutants::declare_mutants! {
     CELL_GIVEN_AWAY = "cell-given-away",
     /// The records of a retired leaf are believed.
     RETIRED_BELIEVED = "retired-believed",
-    /// An update that leaves others of its compute node inside answers when its WRITE is posted, and does not await it.
+    /// A write answers, and gives its seat up, when its last requests are posted, and does not await them.
     ANSWERED_EARLY = "answered-early",
     /// A lane that joins others of its compute node inside a leaf adds to the lock word, too.
     JOINED_ADDS = "joined-adds",

@@ -275,11 +275,8 @@ impl Dolphin<'_> {
         if is_last {
             port.push(Self::add(leaf, Label::Unlock, addend));
         }
-        if planted(Mutant::ANSWERED_EARLY)
-            && !is_last
-            && !self.has_blocks()
-            && self.entries.left(lane, leaf) == Leave::Others
-        {
+        if planted(Mutant::ANSWERED_EARLY) && is_last && !self.has_blocks() {
+            self.entries.out(lane, leaf);
             return Ok(0);
         }
         port.submit().await.map_err(unknown)?;
