@@ -4,9 +4,11 @@ use crate::{Ended, Nodes, SMALL, command, dm, dm_fed};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{
+    FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
 /// A memory node whose region is a file, with an index of 2000 records.
@@ -188,45 +190,44 @@ fn a_dump_replaces_files_only() {
     assert_eq!(names(out.path()), names_before);
 }
 
-/// A process that dumps into this directory, stopped when its temporary file was there. `None`: the dump was whole before
-/// it could be stopped.
-fn stopped_dump(pool: &str, out: &Path) -> Option<Child> {
-    let arguments = format!("dump {pool} --index bench {}", out.join("file").display());
-    let mut dump = command(&arguments).stdout(Stdio::null()).spawn().unwrap();
-    while names(out).is_empty() {
-        assert!(dump.try_wait().unwrap().is_none(), "it ended before it had a file");
-        thread::yield_now();
-    }
-    send(&dump, "STOP");
-    if names(out)[0].ends_with(".partial") {
-        return Some(dump);
-    }
-    send(&dump, "CONT");
-    assert!(dump.wait().unwrap().success());
-    fs::remove_file(out.join("file")).unwrap();
-    None
+/// A terminal: its other side, and a program's.
+fn terminal() -> (fs::File, fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let mut options = fs::File::options();
+    let options = options.read(true).write(true).custom_flags(OpenptFlags::NOCTTY.bits().cast_signed());
+    (fs::File::from(master), options.open(name).unwrap())
 }
 
-fn send(process: &Child, signal: &str) {
-    let sent = Command::new("kill").args(["-s", signal, &process.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-}
-
-/// The process is stopped when it has made its temporary file, and told to end before it goes on. A machine that has much
-/// else to do may stop it too late; then another dump is begun.
+/// The progress is shown on a terminal that has stopped its output: there the process waits, with its temporary file, and
+/// no dump gets whole.
 #[test]
 fn a_dump_that_is_interrupted_leaves_nothing() {
     let nodes = Nodes::start(1, "64MiB");
     let pool = nodes.pool();
-    dm(&format!("bench --records 200000 --operations 1 --workload load {pool}")).good();
+    dm(&format!("{SMALL} --workload load {pool}")).good();
     for signal in ["INT", "TERM"] {
         let out = tempfile::tempdir().unwrap();
-        let stopped = (0..100).find_map(|_| stopped_dump(&pool, out.path()));
-        let mut dump = stopped.expect("one of a hundred dumps that is stopped before it is whole");
-        let mode = fs::metadata(out.path().join(&names(out.path())[0])).unwrap().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        send(&dump, signal);
-        send(&dump, "CONT");
+        let (_other_side, terminal) = terminal();
+        rustix::termios::tcflow(&terminal, rustix::termios::Action::OOff).unwrap();
+        let mut dump = command(&format!("dump {pool} --index bench {}", out.path().join("file").display()))
+            .stdout(Stdio::null())
+            .stderr(terminal)
+            .env("TERM", "xterm")
+            .spawn()
+            .unwrap();
+        while names(out.path()).is_empty() {
+            assert!(dump.try_wait().unwrap().is_none(), "it ended before it had a file");
+            thread::yield_now();
+        }
+        let name = &names(out.path())[0];
+        assert!(name.ends_with(".partial"), "{name}");
+        assert_eq!(fs::metadata(out.path().join(name)).unwrap().mode() & 0o777, 0o600);
+        let sent = Command::new("kill").args(["-s", signal, &dump.id().to_string()]).status().unwrap();
+        assert!(sent.success());
         assert_eq!(dump.wait().unwrap().code(), Some(130));
         assert!(names(out.path()).is_empty(), "{:?}", names(out.path()));
     }
@@ -234,18 +235,13 @@ fn a_dump_that_is_interrupted_leaves_nothing() {
 
 /// What a command says on a terminal that is its standard error, and how it ends.
 fn on_a_terminal(command: &mut Command) -> (String, Option<i32>) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-    let terminal = fs::File::options().read(true).write(true).open(name).unwrap();
+    let (mut other_side, terminal) = terminal();
     let mut child = command.stderr(terminal).env("TERM", "xterm").spawn().unwrap();
     // The command holds the terminal, too.
     command.stderr(Stdio::null());
     let mut said = Vec::new();
     // Ends with an error when the last process has closed the terminal.
-    let _ = fs::File::from(master).read_to_end(&mut said);
+    let _ = other_side.read_to_end(&mut said);
     (String::from_utf8_lossy(&said).into_owned(), child.wait().unwrap().code())
 }
 
