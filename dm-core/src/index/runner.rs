@@ -23,7 +23,7 @@ use crate::membership::Recovery;
 use crate::membership::fence::fence;
 use crate::memory::Participant;
 use crate::memory::pin::Pinned;
-use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::remote::NodeGeometry;
 use crate::verbs::Status;
 use core::future::Future;
@@ -49,6 +49,19 @@ pub(crate) struct Patience {
     pub waits: u32,
     /// It would wait again, rather than have a chunk granted.
     pub is_left: bool,
+}
+
+impl Patience {
+    /// The error of an operation that ended with `error`. One whose deadline passed while it tried again was waiting for
+    /// memory in vain, and says so.
+    fn explains(&self, error: OpError) -> OpError {
+        match error {
+            OpError { effect: Effect::None, cause: Cause::Deadline { .. } } if self.waits > 0 => {
+                Interrupt::NoMemory.into_error()
+            }
+            error => error,
+        }
+    }
 }
 
 /// An operation that follows pointers, as long as this value is held.
@@ -134,7 +147,7 @@ pub(crate) trait Run<'s> {
                     Err(interrupt) => self.overcome(lane, leads, interrupt).await,
                 };
                 if let Err(error) = again {
-                    break Err(error);
+                    break Err(patience.explains(error));
                 }
             };
             under_way.ends(&result);

@@ -105,6 +105,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         config.crash_atomic_bytes = config.crash_atomic_bytes.max(UNIT_BYTES_MIN);
     }
 
+    fn small_pool(&self, case: &TreeCase, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {
+        Bounded(self.0).small_pool(case, config, memories, chunks)
+    }
+
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.pool().format(config, memories);
         // A failure occurs again when the index is opened, and is reported there.

@@ -59,6 +59,12 @@ const REPAIRERS_PERCENT: u32 = 30;
 /// Steps after which a history that does not end is given up.
 const STEPS_MAX: u64 = 1_000_000;
 
+/// Chunks for the index that a memory node of a small pool has, unless the index needs more in the beginning.
+const SMALL_POOL_CHUNKS: u32 = 5;
+
+/// The same if it does.
+const SMALL_POOL_CHUNKS_MAX: u32 = 64;
+
 /// More than any WRITE of a history.
 const WHOLE_WRITES_BYTES: u32 = 1 << 16;
 
@@ -175,6 +181,22 @@ impl<S: Subject> Verifier<S> {
     }
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
+        let mut chunks = 1 + Rng::new(seed ^ 0x5eed_0013).below(SMALL_POOL_CHUNKS);
+        loop {
+            let replay = self.play_in(seed, part, logged, chunks);
+            let is_too_small = matches!(replay.history.findings[..], [Finding::Setup(_)])
+                && self.drawn(seed).wide.has(WideOption::SmallPool)
+                && chunks < SMALL_POOL_CHUNKS_MAX;
+            if !is_too_small {
+                return replay;
+            }
+            // What the index has in the beginning needs more.
+            chunks += 1;
+        }
+    }
+
+    /// See [`Self::play`]. A small pool has `chunks` chunks of each memory node for the index.
+    fn play_in(&mut self, seed: u64, part: &Part, logged: bool, chunks: u32) -> Replay {
         let mut draw = self.drawn(seed);
         // The case follows from the plan as drawn, even if only a part of the plan is carried out.
         let case = self.subject.draw(&draw, &mut Rng::new(seed ^ 0x5eed_0003));
@@ -191,9 +213,18 @@ impl<S: Subject> Verifier<S> {
         }
         let mut config = draw.config(&self.settings, self.subject.assumptions(&draw, &case));
         self.subject.configure_fabric(&case, &mut config);
-        let config = config;
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
+        let is_small = draw.wide.has(WideOption::SmallPool);
+        if is_small {
+            if let Some(bytes) = self.subject.small_pool(&case, &config, world.memories(), chunks) {
+                config.host_bytes = bytes;
+                self.worlds.push(core::mem::replace(&mut world, World::new(config.clone(), seed)));
+                world.set_log(logged);
+                self.subject.format(&case, &config, world.memories_mut());
+            }
+        }
+        let config = config;
         // The fabric claims a withdrawn guarantee nevertheless.
         let by_construction = config.granted.union(self.settings.withdrawn);
         let guarantees = Guarantees { by_construction, asserted: Assumptions::empty(), profile: "" };
@@ -250,7 +281,9 @@ impl<S: Subject> Verifier<S> {
             if logged { (log::requests(world.log()), log::text(world.log())) } else { Default::default() };
         let events = if logged { world.log().to_vec() } else { Vec::new() };
         world.set_log(false);
-        self.worlds.push(world);
+        if !is_small {
+            self.worlds.push(world);
+        }
         Replay { case: format!("{draw}\n{} {case:?}", self.subject.name()), history, requests, log, events }
     }
 

@@ -13,7 +13,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk, only_holder};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
-use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -125,7 +125,7 @@ impl TreeKind for Smart {
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Returned memory is remembered piece by piece, so nothing is lost, whatever the other limits are.
             returned_nodes: FREE_LIST_HOLDS_ALL,
-            collected_chunks: 64,
+            collected_chunks: COLLECTS_ALL,
             generations: draw.generations,
             options,
             ..Spending::default()

@@ -237,6 +237,12 @@ pub trait Subject {
     /// Writes into zeroed memories what the index needs there when it is opened for the first time.
     fn format(&self, case: &Self::Case, config: &Config, memories: &mut Memories);
 
+    /// Bytes of host memory for memory nodes with `chunks` chunks each beside those that `memories` have granted.
+    fn small_pool(&self, case: &Self::Case, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {
+        let _ = (case, config, memories, chunks);
+        None
+    }
+
     /// Opens the index for every compute node of `draw` and calls `then`. `guarantees` is what the fabric claims.
     fn open(
         &self,

@@ -25,7 +25,10 @@ use dm_host::kinds::{IndexParameters, with_index};
 /// More than the retired nodes of any history, and than the nodes of a memory node.
 pub(super) const FREE_LIST_HOLDS_ALL: usize = 4096;
 
-/// Chunks that one collection takes, in histories with more memory than usual.
+/// More chunks than a usual pool has. Those that a compute node has collected take room until their places are reused.
+pub(super) const COLLECTS_ALL: usize = 256;
+
+/// The same in histories with more memory than usual.
 const COLLECTED_CHUNKS: usize = 512;
 
 /// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
@@ -279,6 +282,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         case.pool().locks_held(config, memories)
+    }
+
+    fn small_pool(&self, case: &TreeCase, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {
+        Some(case.pool().small(config, memories, chunks))
     }
 
     fn pool_state(

@@ -108,6 +108,20 @@ impl PoolLayout {
         state
     }
 
+    /// Bytes of host memory for memory nodes with `chunks` chunks each behind the last one that is granted.
+    pub fn small(&self, config: &Config, memories: &Memories, chunks: u32) -> Vec<usize> {
+        let bytes = |(number, geometry): (u16, &NodeGeometry)| {
+            let is_granted = |chunk: &u32| {
+                let memory = memories.get(NodeId(number));
+                let entry = memory.map(|memory| ChunkWord(memory.host.word(geometry.chunk_entry(*chunk))).decode());
+                matches!(entry, Some(Ok(ChunkEntry::Granted(_))))
+            };
+            let granted = (0..geometry.chunk_count).rev().find(is_granted).map_or(0, |last| last + 1);
+            geometry.chunk_offset((granted + chunks).min(geometry.chunk_count)) as usize
+        };
+        (0..).zip(&self.geometry(config)).map(bytes).collect()
+    }
+
     /// The rows that a lock word names as holders.
     pub fn holders(&self) -> fn(u64) -> Vec<u16> {
         let in_leaves = match_kind!(&self.parameters.below, Below(below) => below.leaf_locks());

@@ -76,6 +76,8 @@ options! {
     ShortLeases = "short-leases", 10;
     /// Rows of the dead are swept while others work.
     Sweeps = "sweeps", 20;
+    /// The pool has few chunks, and gets full.
+    SmallPool = "small-pool", 12;
 }
 
 /// Number of options.

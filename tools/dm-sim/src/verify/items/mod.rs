@@ -8,7 +8,7 @@ pub mod stretched;
 use super::crash::Case;
 use super::draw::Draw;
 use super::settings::Profile;
-use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
@@ -110,7 +110,7 @@ fn stretch(rng: &mut Rng) -> Stretch {
 fn spend(case: &mut TreeCase, stretch: Stretch, rng: &mut Rng) {
     // In most cases places are reused at once.
     case.spending.returned_blocks = [0, 2, FREE_LIST_HOLDS_ALL, FREE_LIST_HOLDS_ALL][rng.below(4) as usize];
-    case.spending.collected_chunks = 64;
+    case.spending.collected_chunks = COLLECTS_ALL;
     case.spending.links = [0, 1, 64][rng.below(3) as usize];
     case.spending.page_bytes = stretch.page_bytes(case.spending.page_records);
     // Keys are shorter here before they are stretched.

@@ -30,7 +30,8 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::ScanPastEnd)
     .without(WideOption::LastScan)
     .without(WideOption::ShortLeases)
-    .without(WideOption::Sweeps);
+    .without(WideOption::Sweeps)
+    .without(WideOption::SmallPool);
 
 pub(super) fn empty_history(findings: Vec<Finding>) -> History {
     History {
@@ -116,8 +117,13 @@ impl Stage<'_> {
         }
         history.record = record;
         // Redo chunks that a sweep has freed since are no excuse, but sweeps are rare.
-        self.excuses_no_memory |= (self.pool_state)(self.world.memories(), history.injected.down)
-            .is_none_or(|state| state.free_chunks == 0 || self.draw.wide.has(WideOption::Sweeps));
+        // Nor are chunks of a small pool that were collected since.
+        self.excuses_no_memory |= (self.pool_state)(self.world.memories(), history.injected.down).is_none_or(|state| {
+            state.free_chunks == 0 || self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool])
+        });
+        let pool_was_full = failed.iter().any(|failed| failed.error.cause == Cause::PoolFull);
+        history.met[WideOption::SmallPool as usize] +=
+            u64::from(self.draw.wide.has(WideOption::SmallPool) && pool_was_full);
         for failed in failed {
             let (deadline_ns, no_memory) = (self.draw.deadline_ns, self.excuses_no_memory);
             if failed.is_tolerable(&history.injected, self.after_death, deadline_ns, no_memory) {
