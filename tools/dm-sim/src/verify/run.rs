@@ -216,13 +216,11 @@ impl<S: Subject> Verifier<S> {
         let mut world = self.take_world(&config, seed, logged);
         self.subject.format(&case, &config, world.memories_mut());
         let is_small = draw.wide.has(WideOption::SmallPool);
-        if is_small {
-            if let Some(bytes) = self.subject.small_pool(&case, &config, world.memories(), chunks) {
-                config.host_bytes = bytes;
-                self.worlds.push(core::mem::replace(&mut world, World::new(config.clone(), seed)));
-                world.set_log(logged);
-                self.subject.format(&case, &config, world.memories_mut());
-            }
+        if is_small && let Some(bytes) = self.subject.small_pool(&case, &config, world.memories(), chunks) {
+            config.host_bytes = bytes;
+            self.worlds.push(core::mem::replace(&mut world, World::new(config.clone(), seed)));
+            world.set_log(logged);
+            self.subject.format(&case, &config, world.memories_mut());
         }
         let config = config;
         // The fabric claims a withdrawn guarantee nevertheless.
