@@ -99,6 +99,11 @@ impl TreeKind for Dolphin {
         rooms.concat()
     }
 
+    /// A CAS that clears a field would have to be under way while the row is swept, freed, and taken by another.
+    fn unseen() -> &'static [Mutant] {
+        &[Mutant::SEAT_USED_AT_ONCE]
+    }
+
     fn profile_for(mutant: Mutant) -> Option<Profile> {
         // A READ has to last while one key is deleted and another one inserted.
         (mutant == Mutant::CELL_GIVEN_AWAY).then_some(Profile::SlowReaders)
