@@ -9,6 +9,7 @@
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
+use thiserror::Error;
 
 /// Passes the kinds of indexes in this program to a macro: `for_each_kind!([make] argument ...)` becomes
 /// `make! { [Sherman sherman, ...] argument ... }`. Of every kind it says the name of its index, which is also the one
@@ -63,16 +64,56 @@ macro_rules! kinds {
 
 for_each_kind! { [kinds] }
 
+/// Keys of an index of fixed sizes have at least this many bytes.
+pub const KEY_BYTES_MIN: usize = 8;
+/// And at most this many.
+pub const KEY_BYTES_MAX: usize = 64;
+/// Values of an index of fixed sizes have at least this many bytes.
+pub const VALUE_BYTES_MIN: usize = 8;
+/// And at most this many.
+pub const VALUE_BYTES_MAX: usize = 1024;
+
+/// Parameters that do not make an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// A parameter outside of its limits.
+    #[error("{what} {found}: the index takes {least} to {most}")]
+    Limit {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// The least that the index takes.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
+    /// Another version of the kind wrote the catalog's block.
+    #[error("parameter block of version {found}; this program reads version {supported}")]
+    Version {
+        /// That of the block.
+        found: u16,
+        /// What this program reads.
+        supported: u16,
+    },
+    /// The catalog's block has options or bytes that this program does not know.
+    #[error("parameter block with options or bytes that this program does not know")]
+    Unknown,
+}
+
+/// Refuses a parameter outside of its limits.
+pub(crate) fn check_limit(what: &'static str, found: usize, least: usize, most: usize) -> Result<(), ParameterError> {
+    if (least..=most).contains(&found) { Ok(()) } else { Err(ParameterError::Limit { what, found, least, most }) }
+}
+
 /// Parameters of an index: what is fixed when it is created. This is what the parameters of every kind have in common.
 pub trait KindParameters: Copy + Eq + fmt::Debug {
-    /// Why parameters are refused.
-    type Error: core::error::Error;
-
     /// The kind.
     const KIND: IndexKind;
 
     /// Version of the parameter block.
-    const VERSION: u16;
+    const VERSION: u16 = 1;
 
     /// Whether locks lie in leaves, so that those of a dead compute node are found only by a look at every leaf.
     const LOCKS_IN_LEAVES: bool;
@@ -84,32 +125,56 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     #[must_use]
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self;
 
-    /// Checks every limit.
-    fn check(&self) -> Result<(), Self::Error>;
-
-    /// The parameter block for a catalog entry.
-    fn encode(&self) -> [u8; PARAMETER_BYTES];
-
-    /// Reads and checks the parameter block of a catalog entry.
-    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, Self::Error>;
-
     /// Bytes of every key.
     fn key_bytes(&self) -> usize;
 
     /// Bytes of every value.
     fn value_bytes(&self) -> usize;
 
+    /// Checks the limits of what the kind leaves to choose besides the sizes of keys and values.
+    fn check_choices(&self) -> Result<(), ParameterError> {
+        Ok(())
+    }
+
+    /// Checks every limit.
+    fn check(&self) -> Result<(), ParameterError> {
+        check_limit("key bytes", self.key_bytes(), KEY_BYTES_MIN, KEY_BYTES_MAX)?;
+        check_limit("value bytes", self.value_bytes(), VALUE_BYTES_MIN, VALUE_BYTES_MAX)?;
+        self.check_choices()
+    }
+
+    /// The parameter block for a catalog entry.
+    fn encode(&self) -> [u8; PARAMETER_BYTES];
+
+    /// The parameters in a block, unchecked. What they do not say is checked by [`KindParameters::decode`].
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self;
+
+    /// Reads and checks the parameter block of a catalog entry. A block that has anything besides these parameters,
+    /// such as a reserved byte that is not zero, is refused.
+    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
+        if version != Self::VERSION {
+            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
+        }
+        let parameters = Self::parse(block);
+        parameters.check()?;
+        if parameters.encode() == *block { Ok(parameters) } else { Err(ParameterError::Unknown) }
+    }
+
     /// Entries of a leaf.
     fn leaf_span(&self) -> usize;
 
     /// Sets the number of entries of a leaf. `false`: the kind leaves no choice.
-    fn set_leaf_span(&mut self, span: usize) -> bool;
+    fn set_leaf_span(&mut self, _span: usize) -> bool {
+        false
+    }
 
     /// Separators of an inner node; slots of the largest node if a kind has no separators.
     fn inner_span(&self) -> usize;
 
     /// Sets the number of separators of an inner node. `false`: the kind leaves no choice.
-    fn set_inner_span(&mut self, span: usize) -> bool;
+    fn set_inner_span(&mut self, _span: usize) -> bool {
+        false
+    }
 
     /// Bytes of a leaf's place and of an inner node; of the largest one if inner nodes differ.
     fn node_bytes(&self) -> (usize, usize);
@@ -125,47 +190,7 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan;
 
     /// Writes each parameter besides the sizes of keys and values, with a comma before it.
-    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn write_choices(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
 }
-
-/// The items of [`KindParameters`] that the parameters of every kind have as their own, too: constants and functions for
-/// callers that know the kind.
-macro_rules! kind_parameters_of_inherent_ones {
-    () => {
-        type Error = ParameterError;
-
-        const VERSION: u16 = Self::VERSION;
-
-        fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-            Self::with_sizes(key_bytes, value_bytes)
-        }
-
-        fn check(&self) -> Result<(), ParameterError> {
-            self.check()
-        }
-
-        fn encode(&self) -> [u8; $crate::remote::catalog::PARAMETER_BYTES] {
-            self.encode()
-        }
-
-        fn decode(
-            version: u16,
-            block: &[u8; $crate::remote::catalog::PARAMETER_BYTES],
-        ) -> Result<Self, ParameterError> {
-            Self::decode(version, block)
-        }
-
-        fn key_bytes(&self) -> usize {
-            self.key_bytes
-        }
-
-        fn value_bytes(&self) -> usize {
-            self.value_bytes
-        }
-
-        fn plan(&self, page_records: usize, leaves_at_once: usize) -> $crate::operation::ScratchPlan {
-            self.plan(page_records, leaves_at_once).0
-        }
-    };
-}
-pub(crate) use kind_parameters_of_inherent_ones;

@@ -6,12 +6,13 @@
 
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of};
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use super::node::{self, Header, NodeFlags};
 use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{stripes, word_at};
 use crate::operation::span::Span;
 use crate::operation::{Cause, Effect, OpError};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};

@@ -15,6 +15,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::operation::span::Span;
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 use core::ops::Range;
@@ -253,7 +254,7 @@ impl Tree<'_> {
     /// Keeps the high fence of a node's image as separator of a half-split.
     pub(crate) fn note_help(&self, scratch: &mut [u8], image: Span) {
         let help = self.scratch.help.clone();
-        let mut fence = [0; node::KEY_BYTES_MAX];
+        let mut fence = [0; KEY_BYTES_MAX];
         let Some(fence) = fence.get_mut(..help.len()) else { return };
         stripes::read(image.of(scratch), node::high_at(help.len()), fence);
         if let Some(place) = scratch.get_mut(help) {

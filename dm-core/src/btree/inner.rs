@@ -21,6 +21,7 @@ use super::node::{self, Header, NodeFlags};
 use crate::compute::cache::Branch;
 use crate::layout::stripes;
 use crate::mutants::{Mutant, planted};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use core::cmp::Ordering;
 
@@ -204,7 +205,7 @@ impl<'a> InnerMut<'a> {
     fn copy_slot(&mut self, from: usize, to: usize) {
         // Through a small buffer: slots are K + 8 <= 72 bytes.
         let bytes = self.shape.key_bytes + 8;
-        let mut slot = [0; node::KEY_BYTES_MAX + 8];
+        let mut slot = [0; KEY_BYTES_MAX + 8];
         let Some(slot) = slot.get_mut(..bytes) else { return };
         stripes::read(self.image, self.shape.separator_at(from), slot);
         stripes::write(self.image, self.shape.separator_at(to), slot);
@@ -275,7 +276,7 @@ impl<'a> InnerMut<'a> {
             self.view().read_separator(stay + 1, between);
         }
         let header = Header::read(self.image);
-        let mut high = [0; node::KEY_BYTES_MAX];
+        let mut high = [0; KEY_BYTES_MAX];
         let high = high.get_mut(..self.shape.key_bytes).unwrap_or_default();
         let bounded = node::read_high(self.image, high);
         let right_header = Header { generation: address.generation(), flags: NodeFlags::empty(), count: 0, ..header };
@@ -284,7 +285,7 @@ impl<'a> InnerMut<'a> {
         let mut to = InnerMut::new(self.shape, right);
         to.set_next(next);
         to.set_child(0, first);
-        let mut key = [0; node::KEY_BYTES_MAX];
+        let mut key = [0; KEY_BYTES_MAX];
         let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
         for i in moved..=count {
             self.view().read_separator(i, key);

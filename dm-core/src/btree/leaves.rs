@@ -4,7 +4,7 @@
 //! leaf is the index's own: it says so by `Leaves`. This file visits the leaf of a key; scans ([`super::scan`]), bulk
 //! loads ([`super::bulk`]) and the walk ([`super::walk`]) build on it.
 
-use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
+use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::{Target, Unsure, read_unlocked};
 use super::router::{Cursor, Router};
 use super::{MOVES_MAX, Tree};
@@ -20,6 +20,7 @@ use crate::memory::orphans::CollectedOrphans;
 use crate::operation::span::Span;
 use crate::operation::{Arguments, OpError, Operation, ScratchPlan};
 use crate::recovery::takeover::Recoverable;
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::lock_word::LockId;
 use crate::remote::place::NodeClass;

@@ -6,7 +6,7 @@
 
 use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
-use super::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
+use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
 use super::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::error::DecodeError;
@@ -18,6 +18,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};

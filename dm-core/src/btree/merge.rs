@@ -12,7 +12,7 @@
 
 use super::Tree;
 use super::leaves::Leaves;
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use super::node::{self, Header, NodeFlags};
 use super::router::{Cursor, Router};
 use super::unlink::{Pair, Unlink};
 use super::walk::Walk;
@@ -27,6 +27,7 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Census, OpError};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};

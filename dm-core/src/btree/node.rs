@@ -35,11 +35,6 @@ pub const SIBLING_AT: usize = 6;
 /// Payload offset of the low fence.
 pub const LOW_AT: usize = 14;
 
-/// Keys are at most this long, in bytes.
-pub const KEY_BYTES_MAX: usize = 64;
-/// And at least this long.
-pub const KEY_BYTES_MIN: usize = 8;
-
 /// Payload offset of the high fence.
 #[inline]
 pub(crate) const fn high_at(key_bytes: usize) -> usize {

@@ -4,7 +4,7 @@
 use super::owner_tag;
 use crate::btree::descent::FORWARDING_RETRIES_MAX;
 use crate::btree::leaves::Leaves;
-use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX, NodeFlags, Wanted, header_bytes};
+use crate::btree::node::{self, FenceCheck, Header, NodeFlags, Wanted, header_bytes};
 use crate::btree::read::Target;
 use crate::btree::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::lane::Lane;
@@ -24,6 +24,7 @@ use crate::memory::{Busy, chunks};
 use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::operation::span::Span;
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkEntry, Grant};

@@ -9,13 +9,14 @@
 //! does not continue where the one before ended is discarded and looked for again.
 
 use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of};
-use super::node::{self, Header, KEY_BYTES_MAX};
+use super::node::{self, Header};
 use super::router::Router;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Operation, Outcome};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::verbs::Label;
 use core::ops::Range;

@@ -7,12 +7,13 @@
 use super::Tree;
 use super::inner::Inner;
 use super::leaves::Leaves;
-use super::node::{self, Header, KEY_BYTES_MAX, NodeFlags, Wanted};
+use super::node::{self, Header, NodeFlags, Wanted};
 use super::read::Target;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::stripes;
 use crate::operation::{Census, OpError};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 use crate::verbs::Label;

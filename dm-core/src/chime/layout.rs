@@ -39,12 +39,13 @@
 mod change;
 mod shape;
 
-use crate::btree::node::{Header, KEY_BYTES_MAX};
+use crate::btree::node::Header;
 use crate::error::DecodeError;
 use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::{Address, GENERATION_MASK};
 use shape::Walk;
 

@@ -144,12 +144,13 @@ use crate::memory::pin::Pinned;
 use crate::operation::span::Span;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
+use crate::registry::{KindParameters, ParameterError};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
 use core::future::Future;
 use layout::{Leaf, LeafMut, LeafShape, Touched};
-use parameters::{ParameterError, Parameters};
+use parameters::Parameters;
 use spin::Mutex;
 use vacancy::{Buckets, HELD};
 

@@ -3,15 +3,12 @@
 use super::layout::{LeafShape, NEIGHBORHOOD_MAX, NEIGHBORHOOD_MIN, SPAN_MAX, SPAN_MIN};
 use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
-use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::ScratchPlan;
-use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
+use crate::registry::{KindParameters, ParameterError, check_limit};
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
-use zerocopy::IntoBytes;
 
 record! {
     /// The parameter block of a CHIME index as the catalog stores it.
@@ -27,11 +24,6 @@ record! {
     }
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
-
-/// Values are at most this long, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1024;
-/// And at least this long.
-pub const VALUE_BYTES_MIN: usize = 8;
 
 /// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its line's number,
 /// and a lock is handed over to a lane that names the same.
@@ -58,51 +50,6 @@ pub struct Parameters {
     pub inner_span: usize,
 }
 
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// See [`Parameters::leaf_span`].
-    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
-    LeafSpan(usize),
-    /// See [`Parameters::neighborhood`].
-    #[error(
-        "neighborhoods of {neighborhood} entries: the index takes {NEIGHBORHOOD_MIN} to {NEIGHBORHOOD_MAX}, and no more than a leaf has ({leaf_span})"
-    )]
-    Neighborhood {
-        /// What was asked for.
-        neighborhood: usize,
-        /// Entries per leaf.
-        leaf_span: usize,
-    },
-    /// See [`Parameters::inner_span`].
-    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
-    InnerSpan(usize),
-    /// The catalog's block was written by another version of this index.
-    #[error("parameter block of version {found}; this program reads version {supported}")]
-    Version {
-        /// That of the block.
-        found: u16,
-        /// What this code reads.
-        supported: u16,
-    },
-    /// Keys are placed by a hash this code does not know.
-    #[error("keys are placed by hash {0}; this program knows hash {CITY_HASH}, CityHash64 of version 1.1")]
-    Hash(u8),
-    /// The catalog's block has options or bytes this code does not know.
-    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
-    Unknown {
-        /// The options.
-        flags: u32,
-    },
-}
-
 impl Parameters {
     /// The paper's spans of leaves and inner nodes (section 5.1).
     pub(crate) const SPAN: usize = 64;
@@ -112,68 +59,6 @@ impl Parameters {
     /// The paper's spans.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, leaf_span: Self::SPAN, neighborhood: Self::NEIGHBORHOOD, inner_span: Self::SPAN }
-    }
-
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
-            return Err(ParameterError::LeafSpan(self.leaf_span));
-        }
-        let Self { neighborhood, leaf_span, .. } = *self;
-        if !(NEIGHBORHOOD_MIN..=NEIGHBORHOOD_MAX.min(leaf_span)).contains(&neighborhood) {
-            return Err(ParameterError::Neighborhood { neighborhood, leaf_span });
-        }
-        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
-            return Err(ParameterError::InnerSpan(self.inner_span));
-        }
-        Ok(())
-    }
-
-    /// Version of the catalog's block.
-    pub const VERSION: u16 = 1;
-
-    /// The block for a catalog entry.
-    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.leaf_span = (self.leaf_span as u16).into();
-        block.inner_span = (self.inner_span as u16).into();
-        block.neighborhood = self.neighborhood as u8;
-        block.hash = CITY_HASH;
-        let mut bytes = [0; PARAMETER_BYTES];
-        bytes.copy_from_slice(block.as_bytes());
-        bytes
-    }
-
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        if version != Self::VERSION {
-            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
-        }
-        let block: ParameterBlock = zerocopy::transmute!(*bytes);
-        let flags = block.flags.get();
-        if flags != 0 || block.reserved_16.iter().any(|&byte| byte != 0) {
-            return Err(ParameterError::Unknown { flags });
-        }
-        if block.hash != CITY_HASH {
-            return Err(ParameterError::Hash(block.hash));
-        }
-        let parameters = Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            leaf_span: block.leaf_span.get().into(),
-            neighborhood: block.neighborhood.into(),
-            inner_span: block.inner_span.get().into(),
-        };
-        parameters.check()?;
-        Ok(parameters)
     }
 
     /// Shape of leaves.
@@ -198,10 +83,49 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Chime;
     const LOCKS_IN_LEAVES: bool = true;
 
-    kind_parameters_of_inherent_ones!();
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, ..self }
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    fn check_choices(&self) -> Result<(), ParameterError> {
+        check_limit("entries per leaf", self.leaf_span, SPAN_MIN, SPAN_MAX)?;
+        let most = NEIGHBORHOOD_MAX.min(self.leaf_span);
+        check_limit("entries of a neighborhood", self.neighborhood, NEIGHBORHOOD_MIN, most)?;
+        check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.leaf_span = (self.leaf_span as u16).into();
+        block.inner_span = (self.inner_span as u16).into();
+        block.neighborhood = self.neighborhood as u8;
+        block.hash = CITY_HASH;
+        zerocopy::transmute!(block)
+    }
+
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
+        let block: ParameterBlock = zerocopy::transmute!(*block);
+        Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            leaf_span: block.leaf_span.get().into(),
+            neighborhood: block.neighborhood.into(),
+            inner_span: block.inner_span.get().into(),
+        }
     }
 
     fn leaf_span(&self) -> usize {
@@ -233,6 +157,10 @@ impl KindParameters for Parameters {
             ", {leaf_span} entries a leaf in neighborhoods of {neighborhood}, {inner_span} separators an inner node"
         )
     }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
+        self.plan(page_records, leaves_at_once).0
+    }
 }
 
 #[cfg(test)]
@@ -251,10 +179,10 @@ mod tests {
     fn limits_are_said() {
         let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
         extern crate std;
-        assert_eq!(say(Parameters { leaf_span: 7, ..PAPER }), "7 entries per leaf: the index takes 8 to 512");
+        assert_eq!(say(Parameters { leaf_span: 7, ..PAPER }), "entries per leaf 7: the index takes 8 to 512");
         assert_eq!(
             say(Parameters { leaf_span: 8, neighborhood: 9, ..PAPER }),
-            "neighborhoods of 9 entries: the index takes 2 to 16, and no more than a leaf has (8)"
+            "entries of a neighborhood 9: the index takes 2 to 8"
         );
         assert_eq!(say(Parameters { value_bytes: 1025, ..PAPER }), "value bytes 1025: the index takes 8 to 1024");
     }
@@ -264,9 +192,9 @@ mod tests {
         assert_eq!(Parameters::decode(2, &PAPER.encode()), Err(ParameterError::Version { found: 2, supported: 1 }));
         let mut other = PAPER.encode();
         other[11] = 2;
-        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Hash(2)));
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown));
         let mut other = PAPER.encode();
         other[40] = 1;
-        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown));
     }
 }

@@ -6,11 +6,11 @@ use super::layout::{Leaf, LeafMut, Touched};
 use super::write::{Change, Decision};
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of};
-use crate::btree::node::KEY_BYTES_MAX;
 use crate::lane::Lane;
 use crate::locks::protocol::Held;
 use crate::marks::Mark;
 use crate::operation::{OpError, OperationKind};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::verbs::Label;
 

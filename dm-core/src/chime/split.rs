@@ -11,13 +11,14 @@
 
 use super::Chime;
 use super::layout::{Leaf, LeafMut, SPAN_MAX, State, Touched};
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use crate::btree::node::{self, Header, NodeFlags};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::Label;

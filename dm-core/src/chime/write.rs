@@ -13,7 +13,7 @@ use super::layout::{Leaf, LeafMut, State, Touched};
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::Leaves;
 use crate::btree::merge::Merge;
-use crate::btree::node::{self, FenceCheck, Header, KEY_BYTES_MAX};
+use crate::btree::node::{self, FenceCheck, Header};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
 use crate::btree::router::Router;
 use crate::btree::{MOVES_MAX, Tree};
@@ -26,6 +26,7 @@ use crate::locks::protocol::{Held, Locks, acquire, release_with};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Arguments, OpError, OperationKind, Outcome, unknown};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request};
 

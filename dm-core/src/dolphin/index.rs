@@ -1,7 +1,7 @@
 //! A Dolphin index on one compute node.
 
 use super::layout::shape::LeafShape;
-use super::parameters::{ParameterError, Parameters, Scratch};
+use super::parameters::{Parameters, Scratch};
 use crate::btree::Options;
 use crate::compute::batches::Batches;
 use crate::index::Index;
@@ -24,6 +24,7 @@ use crate::radix::space::Space;
 use crate::radix::tree::Tree;
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
+use crate::registry::{KindParameters, ParameterError};
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::owner_tag::OwnerTag;
@@ -151,7 +152,8 @@ impl<'s> Dolphin<'s> {
             entries: parts.entries,
             batches: parts.batches,
             recovery: parts.recovery,
-            shape: parameters.leaf().ok_or(ParameterError::KeyBytes(parameters.key_bytes))?,
+            // There is one: the sizes were checked above.
+            shape: parameters.leaf().ok_or(ParameterError::Unknown)?,
             paper_leaves: parameters.paper_leaves,
             plan,
             low: scratch.line_at..scratch.line_at + parameters.key_bytes,

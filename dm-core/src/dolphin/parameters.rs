@@ -1,9 +1,7 @@
 //! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
 
 use super::layout::block;
-use super::layout::shape::{
-    KEY_BYTES_MAX, KEY_BYTES_MIN, LEAF_BYTES, LeafShape, VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueKind,
-};
+use super::layout::shape::{LEAF_BYTES, LeafShape, ValueKind};
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
@@ -12,13 +10,11 @@ use crate::operation::span::Span;
 use crate::port::OUTBOX_REQUESTS;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{self, BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
-use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
+use crate::registry::KindParameters;
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
-use zerocopy::IntoBytes;
 
 record! {
     /// The parameter block of a Dolphin index as the catalog stores it.
@@ -44,32 +40,6 @@ pub struct Parameters {
     pub value_bytes: usize,
     /// The keys of a leaf differ in the last byte only, as in the paper (section III.C). Off: leaves by population.
     pub paper_leaves: bool,
-}
-
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// The catalog's block was written by another version of this index.
-    #[error("parameter block of version {found}; this program reads version {supported}")]
-    Version {
-        /// That of the block.
-        found: u16,
-        /// What this code reads.
-        supported: u16,
-    },
-    /// The catalog's block has options or bytes this code does not know.
-    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
-    Unknown {
-        /// The options.
-        flags: u32,
-    },
 }
 
 /// New leaves that an operation has at once: two heirs of a cut, and one more for an insert that begins anew before
@@ -143,53 +113,6 @@ impl Parameters {
         Self { key_bytes, value_bytes, paper_leaves: false }
     }
 
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        Ok(())
-    }
-
-    /// Version of the catalog's block.
-    pub const VERSION: u16 = 1;
-
-    /// The block for a catalog entry.
-    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.flags = if self.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into();
-        let mut bytes = [0; PARAMETER_BYTES];
-        bytes.copy_from_slice(block.as_bytes());
-        bytes
-    }
-
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        if version != Self::VERSION {
-            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
-        }
-        let block: ParameterBlock = zerocopy::transmute!(*bytes);
-        let flags = block.flags.get();
-        if flags & !FLAG_PAPER_LEAVES != 0
-            || block.reserved_2.get() != 0
-            || block.reserved_12.iter().any(|&byte| byte != 0)
-        {
-            return Err(ParameterError::Unknown { flags });
-        }
-        let parameters = Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            paper_leaves: flags & FLAG_PAPER_LEAVES != 0,
-        };
-        parameters.check()?;
-        Ok(parameters)
-    }
-
     /// Shape of leaves. `None`: [`Parameters::check`] refuses the sizes.
     pub const fn leaf(&self) -> Option<LeafShape> {
         LeafShape::new(self.key_bytes, self.value_bytes)
@@ -259,26 +182,45 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Dolphin;
     const LOCKS_IN_LEAVES: bool = true;
 
-    kind_parameters_of_inherent_ones!();
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, ..self }
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.flags = if self.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into();
+        zerocopy::transmute!(block)
+    }
+
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
+        let block: ParameterBlock = zerocopy::transmute!(*block);
+        Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            paper_leaves: block.flags.get() & FLAG_PAPER_LEAVES != 0,
+        }
     }
 
     fn leaf_span(&self) -> usize {
         self.leaf().map_or(0, |leaf| leaf.span)
     }
 
-    fn set_leaf_span(&mut self, _: usize) -> bool {
-        false
-    }
-
     fn inner_span(&self) -> usize {
         NodeType::LARGEST.slots()
-    }
-
-    fn set_inner_span(&mut self, _: usize) -> bool {
-        false
     }
 
     fn node_bytes(&self) -> (usize, usize) {
@@ -293,12 +235,17 @@ impl KindParameters for Parameters {
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.paper_leaves { f.write_str(", keys of a leaf differ in the last byte only") } else { Ok(()) }
     }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
+        self.plan(page_records, leaves_at_once).0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
     use super::*;
+    use crate::registry::ParameterError;
     use core::ops::Range;
     use proptest::prelude::*;
     use std::vec::Vec;
@@ -309,16 +256,19 @@ mod tests {
         for parameters in [parameters, Parameters { paper_leaves: true, ..parameters }] {
             assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
         }
-        for (at, flags) in [(2, 0), (3, 0), (8, 2), (12, 0), (63, 0)] {
+        for at in [2, 3, 8, 12, 63] {
             let mut other = parameters.encode();
             other[at] = 2;
-            assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags }), "byte {at}");
+            assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown), "byte {at}");
         }
         assert_eq!(
             Parameters::decode(2, &parameters.encode()),
             Err(ParameterError::Version { found: 2, supported: 1 })
         );
-        assert_eq!(Parameters::decode(1, &[0; PARAMETER_BYTES]), Err(ParameterError::KeyBytes(0)));
+        assert_eq!(
+            Parameters::decode(1, &[0; PARAMETER_BYTES]),
+            Err(ParameterError::Limit { what: "key bytes", found: 0, least: 8, most: 64 })
+        );
     }
 
     #[test]

@@ -11,11 +11,11 @@ use crate::items::block::{KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::{LENGTHS_BYTES, RECORD_HEADER_BYTES, ScratchPlan};
 use crate::port::OUTBOX_REQUESTS;
+use crate::registry::{KEY_BYTES_MAX, ParameterError, VALUE_BYTES_MAX, check_limit};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::PARAMETER_BYTES;
 use core::ops::Range;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
 use zerocopy::IntoBytes;
 
 record! {
@@ -44,49 +44,17 @@ pub struct Parameters {
     pub value_bytes_max: usize,
 }
 
-/// Parameters that do not fit an index with items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes_max`].
-    #[error("keys of up to {0} bytes: an index takes 1 to {KEY_BYTES_LIMIT}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes_max`].
-    #[error("values of up to {0} bytes: an index takes 0 to {VALUE_BYTES_LIMIT}")]
-    ValueBytes(usize),
-    /// The index below has keys too small for a layer and a slice.
-    #[error("key slots of {0} bytes: items take {ENTRY_KEY_BYTES_MIN} to 64")]
-    EntryKeyBytes(usize),
-    /// The index below has values too small for a pointer.
-    #[error("inline slots of {0} bytes: items take {SLOT_BYTES_MIN} to 1024")]
-    SlotBytes(usize),
-    /// Another version of this code wrote the parameters.
-    #[error("items of version {found}; this program reads version {VERSION}")]
-    Version {
-        /// The version that was found.
-        found: u8,
-    },
-}
-
 impl Parameters {
     /// Keys of up to 1 KiB, values of up to 4 KiB.
     pub const DEFAULT: Self = Self { key_bytes_max: 1024, value_bytes_max: 4096 };
 
     /// Checks every limit, for an index below with keys and values of these sizes.
-    pub const fn check(&self, entry_key_bytes: usize, slot_bytes: usize) -> Result<(), ParameterError> {
-        if self.key_bytes_max == 0 || self.key_bytes_max > KEY_BYTES_LIMIT {
-            return Err(ParameterError::KeyBytes(self.key_bytes_max));
-        }
-        if self.value_bytes_max > VALUE_BYTES_LIMIT {
-            return Err(ParameterError::ValueBytes(self.value_bytes_max));
-        }
-        if entry_key_bytes < ENTRY_KEY_BYTES_MIN || entry_key_bytes > 64 {
-            return Err(ParameterError::EntryKeyBytes(entry_key_bytes));
-        }
-        if slot_bytes < SLOT_BYTES_MIN || slot_bytes > 1024 {
-            return Err(ParameterError::SlotBytes(slot_bytes));
-        }
-        Ok(())
+    pub fn check(&self, entry_key_bytes: usize, slot_bytes: usize) -> Result<(), ParameterError> {
+        check_limit("bytes of the longest key", self.key_bytes_max, 1, KEY_BYTES_LIMIT)?;
+        check_limit("bytes of the longest value", self.value_bytes_max, 0, VALUE_BYTES_LIMIT)?;
+        // A layer and a slice; a pointer.
+        check_limit("bytes of a key slot", entry_key_bytes, ENTRY_KEY_BYTES_MIN, KEY_BYTES_MAX)?;
+        check_limit("bytes of an inline slot", slot_bytes, SLOT_BYTES_MIN, VALUE_BYTES_MAX)
     }
 
     /// Writes them into the parameter block of the index below.
@@ -109,7 +77,7 @@ impl Parameters {
             return Ok(None);
         }
         if record.version != VERSION || record.reserved_3 != 0 {
-            return Err(ParameterError::Version { found: record.version });
+            return Err(ParameterError::Version { found: record.version.into(), supported: VERSION.into() });
         }
         place.fill(0);
         Ok(Some(Self {
@@ -205,17 +173,22 @@ mod tests {
         assert_eq!(Parameters::take_from(&mut block), Ok(Some(parameters)));
         assert_eq!((block[0], Parameters::take_from(&mut block)), (9, Ok(None)), "the rest is the index's below");
         block[BLOCK_AT + 2] = 2;
-        assert_eq!(Parameters::take_from(&mut block), Err(ParameterError::Version { found: 2 }));
+        assert_eq!(Parameters::take_from(&mut block), Err(ParameterError::Version { found: 2, supported: 1 }));
     }
 
     #[test]
     fn limits_are_told() {
+        let refused = |parameters: Parameters, sizes: (usize, usize)| match parameters.check(sizes.0, sizes.1) {
+            Err(ParameterError::Limit { what, found, .. }) => Some((what, found)),
+            _ => None,
+        };
         let good = Parameters::DEFAULT;
         assert_eq!(good.check(64, 16), Ok(()));
-        assert_eq!(good.check(15, 16), Err(ParameterError::EntryKeyBytes(15)));
-        assert_eq!(good.check(64, 15), Err(ParameterError::SlotBytes(15)));
-        assert_eq!(Parameters { key_bytes_max: 4097, ..good }.check(64, 16), Err(ParameterError::KeyBytes(4097)));
-        assert_eq!(Parameters { key_bytes_max: 0, ..good }.check(64, 16), Err(ParameterError::KeyBytes(0)));
-        assert_eq!(Parameters { value_bytes_max: 65537, ..good }.check(64, 16), Err(ParameterError::ValueBytes(65537)));
+        assert_eq!(refused(good, (15, 16)), Some(("bytes of a key slot", 15)));
+        assert_eq!(refused(good, (64, 15)), Some(("bytes of an inline slot", 15)));
+        let (key, value) = ("bytes of the longest key", "bytes of the longest value");
+        assert_eq!(refused(Parameters { key_bytes_max: 4097, ..good }, (64, 16)), Some((key, 4097)));
+        assert_eq!(refused(Parameters { key_bytes_max: 0, ..good }, (64, 16)), Some((key, 0)));
+        assert_eq!(refused(Parameters { value_bytes_max: 65537, ..good }, (64, 16)), Some((value, 65537)));
     }
 }

@@ -12,6 +12,7 @@ use crate::memory::Participant;
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::operation::span::Span;
 use crate::operation::{Cause, Effect, OpError};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::Grant;
@@ -20,9 +21,6 @@ use crate::remote::row::Member;
 use crate::verbs::{Capabilities, Label, NodeId, Request};
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
-
-/// The longest key, in bytes.
-pub(crate) const KEY_BYTES_MAX: usize = 64;
 
 /// Nodes that a leaf split makes at most: those of two keys of 64 bytes that differ in the last byte only.
 pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;

@@ -13,11 +13,12 @@
 //!
 //! Occupancy is a bit of the entry, not a reserved key or value, so one WRITE of one entry inserts, updates or deletes.
 
-use crate::btree::node::{self, KEY_BYTES_MAX};
+use crate::btree::node;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
+use crate::registry::KEY_BYTES_MAX;
 use core::ops::Range;
 
 pub use crate::btree::leaves::SPAN_MAX;

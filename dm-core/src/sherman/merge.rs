@@ -7,7 +7,7 @@ use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
 use crate::btree::link::raise_node_version;
 use crate::btree::merge::Merge;
-use crate::btree::node::KEY_BYTES_MAX;
+use crate::registry::KEY_BYTES_MAX;
 
 impl<'s> Merge<'s> for Sherman<'s> {
     fn records(&self, image: &[u8]) -> usize {

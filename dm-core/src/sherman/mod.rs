@@ -109,12 +109,13 @@ use crate::memory::orphans::CollectedOrphans;
 use crate::memory::pin::Pinned;
 use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
+use crate::registry::{KindParameters, ParameterError};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
 use core::future::Future;
 use layout::{Leaf, LeafMut, LeafShape};
-use parameters::{ParameterError, Parameters};
+use parameters::Parameters;
 use spin::Mutex;
 
 /// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.

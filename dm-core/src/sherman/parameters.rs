@@ -3,15 +3,12 @@
 use super::layout::{LeafShape, SPAN_MAX, SPAN_MIN};
 use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
-use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::ScratchPlan;
-use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
+use crate::registry::{KindParameters, ParameterError, check_limit};
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
-use zerocopy::IntoBytes;
 
 record! {
     /// The parameter block of a Sherman index as the catalog stores it.
@@ -27,11 +24,6 @@ record! {
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
 
-/// Values are at most this long, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1024;
-/// And at least this long.
-pub const VALUE_BYTES_MIN: usize = 8;
-
 /// What is fixed when an index is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -43,38 +35,6 @@ pub struct Parameters {
     pub leaf_span: usize,
     /// Separators per inner node, 2..=1024.
     pub inner_span: usize,
-}
-
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// See [`Parameters::leaf_span`].
-    #[error("{0} entries per leaf: the index takes {SPAN_MIN} to {SPAN_MAX}")]
-    LeafSpan(usize),
-    /// See [`Parameters::inner_span`].
-    #[error("{0} separators per inner node: the index takes 2 to {INNER_SPAN_MAX}")]
-    InnerSpan(usize),
-    /// The catalog's block was written by another version of this index.
-    #[error("parameter block of version {found}; this program reads version {supported}")]
-    Version {
-        /// That of the block.
-        found: u16,
-        /// What this code reads.
-        supported: u16,
-    },
-    /// The catalog's block has options or bytes this code does not know.
-    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
-    Unknown {
-        /// The options.
-        flags: u32,
-    },
 }
 
 impl Parameters {
@@ -89,58 +49,6 @@ impl Parameters {
         let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
         let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
         Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span }
-    }
-
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        if !(SPAN_MIN..=SPAN_MAX).contains(&self.leaf_span) {
-            return Err(ParameterError::LeafSpan(self.leaf_span));
-        }
-        if !(2..=INNER_SPAN_MAX).contains(&self.inner_span) {
-            return Err(ParameterError::InnerSpan(self.inner_span));
-        }
-        Ok(())
-    }
-
-    /// Version of the catalog's block.
-    pub const VERSION: u16 = 1;
-
-    /// The block for a catalog entry.
-    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.leaf_span = (self.leaf_span as u16).into();
-        block.inner_span = (self.inner_span as u16).into();
-        let mut bytes = [0; PARAMETER_BYTES];
-        bytes.copy_from_slice(block.as_bytes());
-        bytes
-    }
-
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        if version != Self::VERSION {
-            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
-        }
-        let block: ParameterBlock = zerocopy::transmute!(*bytes);
-        let flags = block.flags.get();
-        if flags != 0 || block.reserved_10.iter().chain(&block.reserved_16).any(|&byte| byte != 0) {
-            return Err(ParameterError::Unknown { flags });
-        }
-        let parameters = Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            leaf_span: block.leaf_span.get().into(),
-            inner_span: block.inner_span.get().into(),
-        };
-        parameters.check()?;
-        Ok(parameters)
     }
 
     /// Shape of leaves.
@@ -164,10 +72,44 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Sherman;
     const LOCKS_IN_LEAVES: bool = false;
 
-    kind_parameters_of_inherent_ones!();
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, ..self }
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    fn check_choices(&self) -> Result<(), ParameterError> {
+        check_limit("entries per leaf", self.leaf_span, SPAN_MIN, SPAN_MAX)?;
+        check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.leaf_span = (self.leaf_span as u16).into();
+        block.inner_span = (self.inner_span as u16).into();
+        zerocopy::transmute!(block)
+    }
+
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
+        let block: ParameterBlock = zerocopy::transmute!(*block);
+        Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            leaf_span: block.leaf_span.get().into(),
+            inner_span: block.inner_span.get().into(),
+        }
     }
 
     fn leaf_span(&self) -> usize {
@@ -194,5 +136,9 @@ impl KindParameters for Parameters {
 
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", {} entries a leaf, {} separators an inner node", self.leaf_span, self.inner_span)
+    }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
+        self.plan(page_records, leaves_at_once).0
     }
 }

@@ -6,9 +6,8 @@
 
 use super::Sherman;
 use super::layout::{Leaf, LeafMut, SPAN_MAX};
-use super::parameters::VALUE_BYTES_MAX;
 use crate::btree::link::raise_node_version;
-use crate::btree::node::{self, Header, KEY_BYTES_MAX, NodeFlags};
+use crate::btree::node::{self, Header, NodeFlags};
 use crate::btree::router::Router;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -16,6 +15,7 @@ use crate::layout::stripes;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
+use crate::registry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::remote::address::Address;
 use crate::remote::place::NodeClass;
 

@@ -151,6 +151,7 @@ use crate::radix::tree::{Scratch, Tree};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::Recoverable;
+use crate::registry::{KindParameters, ParameterError};
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
@@ -160,7 +161,7 @@ use crate::verbs::{Assumptions, Capabilities};
 use core::future::Future;
 use core::sync::atomic::AtomicU32;
 use layout::LeafShape;
-use parameters::{ParameterError, Parameters};
+use parameters::Parameters;
 use spin::Mutex;
 
 /// Marks of this room; those of [`crate::memory::chunks::MARKS`] are in addition.

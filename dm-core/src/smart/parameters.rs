@@ -1,19 +1,15 @@
 //! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
 
 use super::layout::LeafShape;
-use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::{KindParameters, kind_parameters_of_inherent_ones};
+use crate::registry::KindParameters;
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
-use core::fmt;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
-use zerocopy::IntoBytes;
 
 record! {
     /// The parameter block of a SMART index as the catalog stores it.
@@ -26,11 +22,6 @@ record! {
     }
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
-
-/// Values are at most this long, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1024;
-/// And at least this long.
-pub const VALUE_BYTES_MIN: usize = 8;
 
 /// Memory nodes are at most this large, in bytes: lanes that queue for a leaf name it by 32 bits of its unit's number,
 /// and a lock is handed over to a lane that names the same.
@@ -45,76 +36,10 @@ pub struct Parameters {
     pub value_bytes: usize,
 }
 
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// The catalog's block was written by another version of this index.
-    #[error("parameter block of version {found}; this program reads version {supported}")]
-    Version {
-        /// That of the block.
-        found: u16,
-        /// What this code reads.
-        supported: u16,
-    },
-    /// The catalog's block has options or bytes this code does not know.
-    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
-    Unknown {
-        /// The options.
-        flags: u32,
-    },
-}
-
 impl Parameters {
     /// Keys and values of these sizes.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes }
-    }
-
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        Ok(())
-    }
-
-    /// Version of the catalog's block.
-    pub const VERSION: u16 = 1;
-
-    /// The block for a catalog entry.
-    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        let mut bytes = [0; PARAMETER_BYTES];
-        bytes.copy_from_slice(block.as_bytes());
-        bytes
-    }
-
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        if version != Self::VERSION {
-            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
-        }
-        let block: ParameterBlock = zerocopy::transmute!(*bytes);
-        let flags = block.flags.get();
-        if flags != 0 || block.reserved_2.get() != 0 || block.reserved_12.iter().any(|&byte| byte != 0) {
-            return Err(ParameterError::Unknown { flags });
-        }
-        let parameters =
-            Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize };
-        parameters.check()?;
-        Ok(parameters)
     }
 
     /// Shape of leaves.
@@ -178,10 +103,32 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Smart;
     const LOCKS_IN_LEAVES: bool = true;
 
-    kind_parameters_of_inherent_ones!();
+    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::with_sizes(key_bytes, value_bytes)
+    }
 
     fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes }
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        zerocopy::transmute!(block)
+    }
+
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
+        let block: ParameterBlock = zerocopy::transmute!(*block);
+        Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize }
     }
 
     fn leaf_span(&self) -> usize {
@@ -189,16 +136,8 @@ impl KindParameters for Parameters {
         1
     }
 
-    fn set_leaf_span(&mut self, _: usize) -> bool {
-        false
-    }
-
     fn inner_span(&self) -> usize {
         NodeType::LARGEST.slots()
-    }
-
-    fn set_inner_span(&mut self, _: usize) -> bool {
-        false
     }
 
     fn node_bytes(&self) -> (usize, usize) {
@@ -209,8 +148,8 @@ impl KindParameters for Parameters {
         self.leaf().write_bytes()
     }
 
-    fn write_choices(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
+        self.plan(page_records, leaves_at_once).0
     }
 }
 
@@ -221,6 +160,7 @@ const LEAVES_FOR_ONE: usize = 4;
 mod tests {
     extern crate std;
     use super::*;
+    use crate::registry::ParameterError;
 
     #[test]
     fn what_is_stored_is_read_back() {
@@ -228,7 +168,7 @@ mod tests {
         assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
         let mut other = parameters.encode();
         other[20] = 1;
-        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown));
         assert_eq!(
             Parameters::decode(2, &parameters.encode()),
             Err(ParameterError::Version { found: 2, supported: 1 })

@@ -118,6 +118,7 @@ use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::Recoverable;
+use crate::registry::{KindParameters, ParameterError};
 use crate::remote::address::Address;
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::chunk::RequestId;
@@ -129,7 +130,7 @@ use bulk::BulkLoad;
 use core::future::Future;
 use core::ops::Range;
 use layout::{ArrayShape, CHUNKS_MAX, RootWord};
-use parameters::{ParameterError, Parameters, Scratch};
+use parameters::{Parameters, Scratch};
 use spin::Mutex;
 
 /// The end of [`for_each_kind`](crate::for_each_kind), in builds that have this kind.

@@ -1,18 +1,15 @@
 //! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
 
 use super::layout::{ArrayShape, RECORDS_MAX};
-use crate::btree::node::{KEY_BYTES_MAX, KEY_BYTES_MIN};
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, ParameterError, check_limit};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use core::ops::Range;
 use static_assertions::const_assert_eq;
-use thiserror::Error;
-use zerocopy::IntoBytes;
 
 record! {
     /// The parameter block of a toy index as the catalog stores it.
@@ -26,11 +23,6 @@ record! {
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
 
-/// Values are at most this long, in bytes.
-pub const VALUE_BYTES_MAX: usize = 1024;
-/// And at least this long.
-pub const VALUE_BYTES_MIN: usize = 8;
-
 /// What is fixed when an index is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -42,35 +34,6 @@ pub struct Parameters {
     pub capacity: usize,
 }
 
-/// Parameters that do not make an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParameterError {
-    /// See [`Parameters::key_bytes`].
-    #[error("key bytes {0}: the index takes {KEY_BYTES_MIN} to {KEY_BYTES_MAX}")]
-    KeyBytes(usize),
-    /// See [`Parameters::value_bytes`].
-    #[error("value bytes {0}: the index takes {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX}")]
-    ValueBytes(usize),
-    /// See [`Parameters::capacity`].
-    #[error("capacity {0}: the index takes 1 to {RECORDS_MAX} records")]
-    Capacity(usize),
-    /// The catalog's block was written by another version of this index.
-    #[error("parameter block of version {found}; this program reads version {supported}")]
-    Version {
-        /// That of the block.
-        found: u16,
-        /// What this code reads.
-        supported: u16,
-    },
-    /// The catalog's block has options or bytes this code does not know.
-    #[error("parameter block with unknown options ({flags:#x}) or bytes")]
-    Unknown {
-        /// The options.
-        flags: u32,
-    },
-}
-
 impl Parameters {
     /// Records of an index whose creator does not say how many.
     pub const CAPACITY: usize = 1024;
@@ -78,53 +41,6 @@ impl Parameters {
     /// Keys and values of these sizes.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
         Self { key_bytes, value_bytes, capacity: Self::CAPACITY }
-    }
-
-    /// Checks every limit.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&self.key_bytes) {
-            return Err(ParameterError::KeyBytes(self.key_bytes));
-        }
-        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&self.value_bytes) {
-            return Err(ParameterError::ValueBytes(self.value_bytes));
-        }
-        if !(1..=RECORDS_MAX).contains(&self.capacity) {
-            return Err(ParameterError::Capacity(self.capacity));
-        }
-        Ok(())
-    }
-
-    /// Version of the catalog's block.
-    pub const VERSION: u16 = 1;
-
-    /// The block for a catalog entry.
-    pub fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.capacity = (self.capacity as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        let mut bytes = [0; PARAMETER_BYTES];
-        bytes.copy_from_slice(block.as_bytes());
-        bytes
-    }
-
-    /// Reads and checks the block of a catalog entry.
-    pub fn decode(version: u16, bytes: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        if version != Self::VERSION {
-            return Err(ParameterError::Version { found: version, supported: Self::VERSION });
-        }
-        let block: ParameterBlock = zerocopy::transmute!(*bytes);
-        let flags = block.flags.get();
-        if flags != 0 || block.reserved_12.iter().any(|&byte| byte != 0) {
-            return Err(ParameterError::Unknown { flags });
-        }
-        let parameters = Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            capacity: block.capacity.get().into(),
-        };
-        parameters.check()?;
-        Ok(parameters)
     }
 
     /// Shape of the arrays.
@@ -168,10 +84,7 @@ impl Parameters {
 }
 
 impl KindParameters for Parameters {
-    type Error = ParameterError;
-
     const KIND: IndexKind = IndexKind::Toy;
-    const VERSION: u16 = Self::VERSION;
     const LOCKS_IN_LEAVES: bool = false;
 
     fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
@@ -182,24 +95,33 @@ impl KindParameters for Parameters {
         Self { key_bytes, value_bytes, ..self }
     }
 
-    fn check(&self) -> Result<(), ParameterError> {
-        self.check()
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        self.encode()
-    }
-
-    fn decode(version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, ParameterError> {
-        Self::decode(version, block)
-    }
-
     fn key_bytes(&self) -> usize {
         self.key_bytes
     }
 
     fn value_bytes(&self) -> usize {
         self.value_bytes
+    }
+
+    fn check_choices(&self) -> Result<(), ParameterError> {
+        check_limit("capacity", self.capacity, 1, RECORDS_MAX)
+    }
+
+    fn encode(&self) -> [u8; PARAMETER_BYTES] {
+        let mut block = ParameterBlock::ZERO;
+        block.key_bytes = (self.key_bytes as u16).into();
+        block.value_bytes = (self.value_bytes as u32).into();
+        block.capacity = (self.capacity as u16).into();
+        zerocopy::transmute!(block)
+    }
+
+    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
+        let block: ParameterBlock = zerocopy::transmute!(*block);
+        Self {
+            key_bytes: block.key_bytes.get().into(),
+            value_bytes: block.value_bytes.get() as usize,
+            capacity: block.capacity.get().into(),
+        }
     }
 
     /// The array is its only leaf.
@@ -217,10 +139,6 @@ impl KindParameters for Parameters {
         1
     }
 
-    fn set_inner_span(&mut self, _: usize) -> bool {
-        false
-    }
-
     fn node_bytes(&self) -> (usize, usize) {
         (self.array().place_bytes(), 0)
     }
@@ -229,12 +147,12 @@ impl KindParameters for Parameters {
         Self::REDO_BYTES
     }
 
-    fn plan(&self, page_records: usize, _: usize) -> ScratchPlan {
-        self.plan(page_records).0
-    }
-
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", at most {} records", self.capacity)
+    }
+
+    fn plan(&self, page_records: usize, _: usize) -> ScratchPlan {
+        self.plan(page_records).0
     }
 }
 
@@ -262,7 +180,7 @@ mod tests {
         assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
         let mut other = parameters.encode();
         other[20] = 1;
-        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown { flags: 0 }));
+        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown));
         assert_eq!(
             Parameters::decode(2, &parameters.encode()),
             Err(ParameterError::Version { found: 2, supported: 1 })
@@ -275,6 +193,6 @@ mod tests {
         assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
         assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
         let none = Parameters { capacity: 0, ..Parameters::with_sizes(8, 8) };
-        assert_eq!(say(none), "capacity 0: the index takes 1 to 16383 records");
+        assert_eq!(say(none), "capacity 0: the index takes 1 to 16383");
     }
 }

@@ -11,6 +11,7 @@ use dm_core::dolphin::spear::Seat;
 use dm_core::dolphin::{Dolphin, Parts};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::radix::slot::NODE_BYTES_MAX;
+use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 

@@ -20,7 +20,7 @@ use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
-use dm_core::registry::KindParameters;
+use dm_core::registry::{KindParameters, ParameterError};
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::lock_word::RowId;
@@ -154,18 +154,16 @@ macro_rules! kinds {
                 )*
             }
         }
-
-        $(
-            impl From<dm_core::$kind::parameters::ParameterError> for AssemblyError {
-                fn from(error: dm_core::$kind::parameters::ParameterError) -> Self {
-                    Self::Parameters(error.into())
-                }
-            }
-        )*
     };
 }
 
 for_each_kind! { [kinds] }
+
+impl From<ParameterError> for AssemblyError {
+    fn from(error: ParameterError) -> Self {
+        Self::Parameters(error.into())
+    }
+}
 
 /// Builds an index with its storage and passes it to `run`.
 pub fn with_index<R>(

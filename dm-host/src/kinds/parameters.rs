@@ -2,7 +2,7 @@
 
 use crate::error_text::debug_is_text;
 use dm_core::items::parameters as items;
-use dm_core::registry::KindParameters;
+use dm_core::registry::{KindParameters, ParameterError};
 use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::features::Features;
 use dm_core::{for_each_kind, match_kind};
@@ -27,35 +27,6 @@ macro_rules! kinds {
                 #[doc = concat!("See [`dm_core::", stringify!($kind), "`].")]
                 $Kind(dm_core::$kind::parameters::Parameters),
             )*
-        }
-
-        /// Parameters that no index can have. Its `Debug` is its text.
-        #[derive(Clone, Copy, PartialEq, Eq, Error)]
-        #[non_exhaustive]
-        pub enum IndexParameterError {
-            $(
-                #[doc = concat!("Of the kind [`dm_core::", stringify!($kind), "`].")]
-                #[error(transparent)]
-                $Kind(#[from] dm_core::$kind::parameters::ParameterError),
-            )*
-            /// Of items.
-            #[error(transparent)]
-            Items(#[from] items::ParameterError),
-            /// The index is of a kind that this program does not have.
-            #[error("this program has no {} indexes", .0.name())]
-            Kind(IndexKind),
-            /// The catalog entry names features that this program does not know.
-            #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
-            Features {
-                /// The unknown bits.
-                unknown: u64,
-            },
-            /// The catalog entry contradicts itself.
-            #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
-            HalfItems {
-                /// Whether the features say that it has items.
-                feature: bool,
-            },
         }
 
         impl Below {
@@ -109,6 +80,31 @@ macro_rules! kinds {
 }
 
 for_each_kind! { [kinds] }
+
+/// Parameters that no index can have. Its `Debug` is its text.
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum IndexParameterError {
+    /// A size, or what the kind leaves to choose, is outside of its limits; or the catalog's block is not one that this
+    /// program reads.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// The index is of a kind that this program does not have.
+    #[error("this program has no {} indexes", .0.name())]
+    Kind(IndexKind),
+    /// The catalog entry names features that this program does not know.
+    #[error("it uses features that this program does not know ({unknown:#x}): use a newer program")]
+    Features {
+        /// The unknown bits.
+        unknown: u64,
+    },
+    /// The catalog entry contradicts itself.
+    #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
+    HalfItems {
+        /// Whether the features say that it has items.
+        feature: bool,
+    },
+}
 
 debug_is_text! { IndexParameterError }
 

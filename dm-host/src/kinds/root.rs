@@ -1,7 +1,8 @@
 //! What shows that an index without a root once had one: see `rootless`.
 
-use dm_core::btree::node::{Header, KEY_BYTES_MAX, LOW_AT, NodeFlags};
+use dm_core::btree::node::{Header, LOW_AT, NodeFlags};
 use dm_core::layout::stripes;
+use dm_core::registry::KEY_BYTES_MAX;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 

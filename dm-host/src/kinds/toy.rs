@@ -6,6 +6,7 @@ use super::{Evidence, Kind};
 use crate::assembly::{AssemblyError, Needs, Place, Spending, granted, table_entries};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
+use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::toy::layout::CHUNKS_MAX;

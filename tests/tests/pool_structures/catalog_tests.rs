@@ -5,6 +5,7 @@ use crate::{choices, definition, member};
 use dm_core::index::catalog;
 use dm_core::index::catalog::CatalogError;
 use dm_core::lane::Lane;
+use dm_core::registry::KindParameters;
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::{Definition, EntryState, EntryWord, IndexNumber};
 use dm_core::remote::lock_word::RowId;

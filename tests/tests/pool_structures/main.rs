@@ -19,6 +19,7 @@ use chunk_tests::{tally, want};
 use dm_core::index::catalog;
 use dm_core::membership::rows;
 use dm_core::memory::chunks;
+use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::{Definition, Entry, EntryWord, IndexKind, IndexNumber};
 use dm_core::remote::features::Features;
 use dm_core::remote::lock_word::RowId;

@@ -1,10 +1,11 @@
 //! The batches of keys: joining, sealing, answering and ending them. Nothing here waits.
 
 use super::Batches;
-use super::slot::{ANSWERED, Answer, BatchSlot, Bucket, FILLS, FOLLOWS, IDLE, KEY_BYTES_MAX, LEADS, NOBODY};
+use super::slot::{ANSWERED, Answer, BatchSlot, Bucket, FILLS, FOLLOWS, IDLE, LEADS, NOBODY};
 use crate::lane::{Lane, Unsettled};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Effect, OpError, OperationKind, Outcome};
+use crate::registry::KEY_BYTES_MAX;
 use crate::verbs::LaneId;
 use core::sync::atomic::Ordering;
 use spin::Mutex;

@@ -2,13 +2,11 @@
 
 use super::worth::Account;
 use crate::operation::{Cause, OpError, OperationKind, Outcome};
+use crate::registry::KEY_BYTES_MAX;
 use core::sync::atomic::AtomicU8;
 use spin::Mutex;
 
 pub(super) const NOBODY: u16 = u16::MAX;
-
-/// Length of the longest key, in bytes.
-pub(super) const KEY_BYTES_MAX: usize = 64;
 
 // States of a batch slot.
 /// In no batch.

@@ -1,6 +1,6 @@
 //! Keys as big-endian words, which searches compare.
 
-use super::KEY_BYTES_MAX;
+use crate::registry::KEY_BYTES_MAX;
 
 /// Words of the longest key.
 const KEY_WORDS_MAX: usize = KEY_BYTES_MAX / 4;

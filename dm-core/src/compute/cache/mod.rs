@@ -82,9 +82,6 @@ use shape::Shape;
 use spin::Mutex;
 use storage::Plan;
 
-/// Longest key of an index, in bytes.
-pub const KEY_BYTES_MAX: usize = 64;
-
 /// Most children of a node that can be copied.
 pub const CHILDREN_MAX: usize = 4096;
 
@@ -185,7 +182,7 @@ impl<'s> IndexCache<'s> {
         if plan.frames == 0 { 0 } else { plan.words(&shape) }
     }
 
-    /// A cache in `storage`, whatever it contains now. Nodes have keys of `key_bytes` (1..=[`KEY_BYTES_MAX`]) and up
+    /// A cache in `storage`, whatever it contains now. Nodes have keys of `key_bytes` (1..=[`KEY_BYTES_MAX`](crate::registry::KEY_BYTES_MAX)) and up
     /// to `children_max` children (1..=[`CHILDREN_MAX`]). With other sizes, or with storage too small for one frame,
     /// the cache always misses.
     pub fn new(storage: &'s [AtomicU32], key_bytes: usize, children_max: usize) -> Self {

@@ -1,7 +1,8 @@
 //! Where the parts of a frame lie, and what a node has to be to fit into one.
 
 use super::key::{Key, Wanted};
-use super::{Branch, CHILDREN_MAX, KEY_BYTES_MAX, LEVEL_MAX};
+use super::{Branch, CHILDREN_MAX, LEVEL_MAX};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 
 /// Words of a cache line.

@@ -35,7 +35,7 @@
 //! retired at any earlier instant either, and one that is closed stays as it is until it is retired or opened.
 
 use super::block::BlockPointer;
-use super::shape::{KEY_BYTES_MAX, LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
+use super::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
 use crate::dolphin::spear::Spear;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
@@ -43,6 +43,7 @@ use crate::layout::{LINE_BYTES, word_at};
 use crate::mutants::{Mutant, planted};
 use crate::radix::slot::{Place, Slot};
 use crate::radix::tile::{Bounds, Side, Tile};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::{Address, GENERATION_MASK};
 use crate::remote::owner_tag::{self, OwnerTag};
 use core::ops::Range;

@@ -13,19 +13,11 @@
 //! ```
 
 use crate::layout::LINE_BYTES;
+use crate::registry::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 use core::ops::Range;
 
 /// Bytes of a leaf.
 pub const LEAF_BYTES: usize = 1024;
-
-/// Bytes of a key cell, and so of a key: at least.
-pub const KEY_BYTES_MIN: usize = 8;
-/// At most.
-pub const KEY_BYTES_MAX: usize = 64;
-/// Bytes of a value: at least.
-pub const VALUE_BYTES_MIN: usize = 8;
-/// At most.
-pub const VALUE_BYTES_MAX: usize = 1024;
 
 /// Records a leaf can have at most: with the shortest keys and values.
 pub const SPAN_MAX: usize = LeafShape::with_sizes(KEY_BYTES_MIN, VALUE_BYTES_MIN).span;

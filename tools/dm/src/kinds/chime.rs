@@ -4,6 +4,7 @@ use super::{CommandLine, Options, Spans, Swept};
 use crate::failure::Failure;
 use clap::builder::RangedU64ValueParser;
 use dm_core::chime::parameters::Parameters;
+use dm_core::registry::KindParameters;
 use dm_host::assembly::Spending;
 
 /// Options of `dm create`.

@@ -3,6 +3,7 @@
 use super::{CommandLine, Options, Spans};
 use crate::failure::Failure;
 use dm_core::dolphin::parameters::Parameters;
+use dm_core::registry::KindParameters;
 
 /// Options of `dm create` and `dm bench`.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -2,6 +2,7 @@
 
 use super::{CommandLine, NoOptions, Spans};
 use crate::failure::Failure;
+use dm_core::registry::KindParameters;
 use dm_core::sherman::parameters::Parameters;
 
 impl CommandLine for Parameters {

@@ -4,6 +4,7 @@
 
 use super::{CommandLine, NoOptions, Spans};
 use crate::failure::Failure;
+use dm_core::registry::KindParameters;
 use dm_core::toy::parameters::Parameters;
 
 impl CommandLine for Parameters {

@@ -4,6 +4,7 @@ use super::row::MEMBER;
 use super::sherman::SHERMAN;
 use super::values::{digits, error, hex, value};
 use super::{Sample, Structure};
+use dm_core::registry::KindParameters;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexKind, IndexNumber};
 use dm_core::remote::features::Features;

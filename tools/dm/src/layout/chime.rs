@@ -8,6 +8,7 @@ use dm_core::chime::layout::{ENTRY_FIELDS, LOCK_FIELDS, Leaf, LeafMut, LeafShape
 use dm_core::chime::parameters::{ParameterBlock, Parameters};
 use dm_core::chime::vacancy::{Buckets, HELD};
 use dm_core::layout::fields::Field;
+use dm_core::registry::KindParameters;
 use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::{LockWord, RowId};
 use dm_core::verbs::NodeId;
@@ -188,7 +189,7 @@ pub(super) const CHIME_PARAMETERS: Structure = Structure {
             Sample::new(
                 "a neighborhood longer than bitmaps",
                 &Parameters { neighborhood: 17, ..PAPER }.encode(),
-                &[("error", "neighborhoods of 17 entries: the index takes 2 to 16, and no more than a leaf has (64)")],
+                &[("error", "entries of a neighborhood 17: the index takes 2 to 16")],
             ),
         ]
     },

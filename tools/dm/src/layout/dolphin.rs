@@ -10,6 +10,7 @@ use dm_core::dolphin::parameters::{ParameterBlock, Parameters};
 use dm_core::dolphin::spear::{Presence, SEATS, Seat, Spear};
 use dm_core::radix::slot::{self, Child, Header, Node, NodeType, Place, Slot, word};
 use dm_core::radix::tile::{Bounds, Tile};
+use dm_core::registry::KindParameters;
 use dm_core::remote::address::Address;
 use dm_core::remote::owner_tag::OwnerTag;
 use dm_core::remote::superblock::ROW_COUNT;

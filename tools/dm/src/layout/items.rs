@@ -164,7 +164,7 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
             Sample::new(
                 "of a newer version",
                 &newer[BLOCK_AT..],
-                &[("error", "items of version 2; this program reads version 1")],
+                &[("error", "parameter block of version 2; this program reads version 1")],
             ),
         ]
     },

@@ -8,6 +8,7 @@ use dm_core::btree::node::{self, FIELDS, Header, NodeFlags};
 use dm_core::compute::cache::Branch;
 use dm_core::layout::fields::Field;
 use dm_core::layout::stripes;
+use dm_core::registry;
 use dm_core::remote::address::Address;
 use dm_core::remote::owner_tag::OwnerTag;
 use dm_core::remote::superblock::ROW_COUNT;
@@ -78,8 +79,8 @@ pub(super) const NODE_HEADER: Structure = Structure {
            generation, level and index with what the pointer promised before it believes anything else.",
     tables: &[("header, keys of 8 bytes", FIELDS)],
     constants: &[
-        ("KEY_BYTES_MIN", node::KEY_BYTES_MIN as u64, "shortest key"),
-        ("KEY_BYTES_MAX", node::KEY_BYTES_MAX as u64, "longest key"),
+        ("KEY_BYTES_MIN", registry::KEY_BYTES_MIN as u64, "shortest key"),
+        ("KEY_BYTES_MAX", registry::KEY_BYTES_MAX as u64, "longest key"),
         ("LEVELS_MAX", dm_core::btree::LEVELS_MAX as u64, "levels are below this"),
     ],
     samples: || {

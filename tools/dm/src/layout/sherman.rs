@@ -2,6 +2,7 @@
 
 use super::values::{error, value};
 use super::{Sample, Structure};
+use dm_core::registry::KindParameters;
 use dm_core::sherman::parameters::{ParameterBlock, Parameters};
 
 pub(super) const SHERMAN: Parameters = Parameters::with_sizes(8, 16);
@@ -22,7 +23,7 @@ pub(super) const SHERMAN_PARAMETERS: Structure = Structure {
             Sample::new(
                 "a leaf too small to split",
                 &Parameters { leaf_span: 1, ..SHERMAN }.encode(),
-                &[("error", "1 entries per leaf: the index takes 2 to 512")],
+                &[("error", "entries per leaf 1: the index takes 2 to 512")],
             ),
         ]
     },

@@ -3,6 +3,7 @@
 use super::values::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::radix::slot::{self, Child, Header, NODE_BYTES_MAX, Node, NodeType, Place, Slot, UNIT_BYTES};
+use dm_core::registry::KindParameters;
 use dm_core::smart::layout::{LEAF_FIELDS, LeafShape, LeafState};
 use dm_core::smart::parameters::{ParameterBlock, Parameters};
 use dm_core::verbs::NodeId;
