@@ -30,6 +30,7 @@
 //! | [`locks`] | how a lock is acquired, handed over and released: local queues, and one protocol for all indexes |
 //! | [`recovery`] | what follows a death: a lock is taken over, a row is swept |
 //! | [`compute`] | what the lanes of a compute node share: index cache, batches, hotspot buffer |
+//! | [`pages`] | leaves that this compute node owns, cached dirty and written back |
 //! | [`index`] | the trait every index implements, how operations run, and the catalog of a pool's indexes |
 //! | [`btree`] | what B+-trees share: nodes, locks, the leaf level and its router, scans, merges |
 //! | [`radix`] | what radix trees share: slots, nodes, their space and copies; descents, new leaves, walks |
@@ -72,6 +73,7 @@ pub mod membership;
 pub mod memory;
 pub mod mutants;
 pub mod operation;
+pub mod pages;
 pub mod port;
 pub mod radix;
 pub mod recovery;

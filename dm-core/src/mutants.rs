@@ -111,15 +111,47 @@ pub fn plant(mutant: Option<Mutant>) {
 }
 
 /// Whether this mutant is planted.
-#[cfg(feature = "planted")]
+#[cfg(all(feature = "planted", not(test)))]
 #[inline]
 pub(crate) fn planted(mutant: Mutant) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == mutant.number
 }
 
 /// Whether this mutant is planted: no.
-#[cfg(not(feature = "planted"))]
+#[cfg(not(any(feature = "planted", test)))]
 #[inline]
 pub(crate) const fn planted(_: Mutant) -> bool {
     false
+}
+
+#[cfg(test)]
+pub(crate) use in_tests::{planted, with_planted};
+
+/// In unit tests a mutant is planted for the calling thread and one closure, since tests run side by side.
+#[cfg(test)]
+mod in_tests {
+    extern crate std;
+    use super::Mutant;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static PLANTED: Cell<Option<u8>> = const { Cell::new(None) };
+    }
+
+    /// Whether this mutant is planted in this thread.
+    pub(crate) fn planted(mutant: Mutant) -> bool {
+        PLANTED.get() == Some(mutant.number)
+    }
+
+    /// Runs `test` with a mutant, or with none, also if `test` panics.
+    pub(crate) fn with_planted<R>(mutant: Option<Mutant>, test: impl FnOnce() -> R) -> R {
+        struct Restore(Option<u8>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                PLANTED.set(self.0);
+            }
+        }
+        let _restore = Restore(PLANTED.replace(mutant.map(|mutant| mutant.number)));
+        test()
+    }
 }

@@ -4,7 +4,7 @@
 
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::Mutant;
-use crate::{btree, compute, index, items, lane, layout, locks, membership, memory, radix, recovery};
+use crate::{btree, compute, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
 
 macro_rules! rooms {
     ([$($Kind:ident $kind:ident),*]) => {
@@ -16,6 +16,7 @@ macro_rules! rooms {
             locks::marks::DECLARED,
             recovery::marks::DECLARED,
             compute::marks::DECLARED,
+            pages::marks::DECLARED,
             index::marks::DECLARED,
             btree::marks::DECLARED,
             radix::marks::DECLARED,
@@ -31,6 +32,7 @@ macro_rules! rooms {
             locks::mutants::DECLARED,
             recovery::mutants::DECLARED,
             compute::mutants::DECLARED,
+            pages::mutants::DECLARED,
             btree::mutants::DECLARED,
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*

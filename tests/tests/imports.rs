@@ -22,7 +22,7 @@ const FLOORS: &[&[&str]] = &[
     &["membership"],
     &["locks"],
     &["recovery"],
-    &["compute"],
+    &["compute", "pages"],
     &["index"],
     &["btree", "radix"],
     &["sherman", "chime", "smart", "dolphin", "toy"],

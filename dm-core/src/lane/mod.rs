@@ -92,6 +92,8 @@ bitflags! {
         const BATCH = 1;
         /// Blocks, layers or chunks of the items over the index.
         const ITEMS = 2;
+        /// Fills, flushes, frozen pages, or a place among waiters: see [`crate::pages`].
+        const PAGES = 4;
     }
 }
 
@@ -213,7 +215,7 @@ impl<'m> Lane<'m> {
 
     /// As [`Lane::is_unsettled`], of the index without the items over it.
     pub(crate) fn is_unsettled_below(&self) -> bool {
-        self.must_settle() || self.has_unsettled(Unsettled::BATCH)
+        self.must_settle() || self.has_unsettled(Unsettled::BATCH) || self.has_unsettled(Unsettled::PAGES)
     }
 
     /// Whether a failed request left something that has to be settled before the lane asks for another lock, or begins
