@@ -20,6 +20,7 @@
 //! | [`mark_and_sweep`] | how is it found without |
 //! | [`batches`] | why may lanes share one operation |
 //! | [`cache_frames`] | why does a reader of the index cache need no lock |
+//! | [`page_store`] | why is no change of a cached leaf lost, and why does nobody wait for it for ever |
 //! | **B+-trees** | |
 //! | [`torn_reads`] | why is an accepted image of one WRITE |
 //! | [`half_splits`] | why may a split stop half-way |
@@ -70,6 +71,8 @@ pub mod mark_and_sweep {}
 pub mod batches {}
 #[doc = include_str!("cache_frames.md")]
 pub mod cache_frames {}
+#[doc = include_str!("page_store.md")]
+pub mod page_store {}
 #[doc = include_str!("torn_reads.md")]
 pub mod torn_reads {}
 #[doc = include_str!("half_splits.md")]

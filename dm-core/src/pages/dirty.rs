@@ -57,7 +57,7 @@ pub enum Flush {
 
 /// A flush under way. The lane WRITEs the copy, and then calls [`PageStore::flushed`]. If it does not, the flush stays,
 /// and [`PageStore::settle`] ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the page is not evicted and not flushed again before the flush ends"]
 pub struct Staged {
     name: FrameName,
@@ -111,7 +111,8 @@ impl<'s> PageStore<'s> {
     fn insert(&self, _: &Latched<'_>, list: &List, index: u32, key: Lsn, from: From) {
         let Some(frame) = self.frame(index) else { return };
         frame.set_pair(list.key, key.0);
-        let key_of = |number: u32| number.checked_sub(1).and_then(|at| self.frame(at)).map(|frame| frame.pair(list.key));
+        let key_of =
+            |number: u32| number.checked_sub(1).and_then(|at| self.frame(at)).map(|frame| frame.pair(list.key));
         let [to_before, to_after] = list.links;
         let link = |number: u32, at: usize| {
             number.checked_sub(1).and_then(|index| self.frame(index)).map_or(0, |frame| frame.word(at))

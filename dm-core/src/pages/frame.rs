@@ -5,7 +5,7 @@
 //! number is odd; the protocol is that of the index cache ([`cache_frames`](crate::manual::cache_frames)).
 
 use super::latch::{Latched, content};
-use super::{FrameName, PageState, Lsn, Refused};
+use super::{FrameName, Lsn, PageState, Refused};
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -80,7 +80,8 @@ impl Image<'_> {
     /// Copies the bytes from `at` on. Bytes of `out` behind the end of the page stay.
     #[inline]
     pub fn copy(self, at: usize, out: &mut [u8]) {
-        let mut words = self.words.get(at / 4..).unwrap_or_default().iter().map(|word| word.load(Relaxed).to_ne_bytes());
+        let mut words =
+            self.words.get(at / 4..).unwrap_or_default().iter().map(|word| word.load(Relaxed).to_ne_bytes());
         let mut out = out;
         if !at.is_multiple_of(4)
             && let Some(word) = words.next()
@@ -164,7 +165,9 @@ impl<'s> Frame<'s> {
         if self.id() != id {
             return None;
         }
-        self.look(|| (self.id(), self.generation())).ok().and_then(|(found, generation)| (found == id).then_some(generation))
+        self.look(|| (self.id(), self.generation()))
+            .ok()
+            .and_then(|(found, generation)| (found == id).then_some(generation))
     }
 
     /// What `look` returns about the page of that generation.
@@ -354,7 +357,8 @@ impl<'s> Frame<'s> {
     pub(super) fn cool(self) -> Option<u32> {
         let heat = self.heat();
         let cooling = heat | 1;
-        (heat & 1 == 0 && self.header[HEAT].compare_exchange(heat, cooling, Relaxed, Relaxed).is_ok()).then_some(cooling)
+        (heat & 1 == 0 && self.header[HEAT].compare_exchange(heat, cooling, Relaxed, Relaxed).is_ok())
+            .then_some(cooling)
     }
 }
 

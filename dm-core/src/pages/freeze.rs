@@ -13,7 +13,7 @@ pub const FROZEN_PER_LANE: usize = FROZEN_SLOTS;
 
 /// A page that this lane alone may change and flush, until it calls [`PageStore::thaw`] or [`PageStore::discard`]. If
 /// it calls neither, the page stays frozen, and [`PageStore::settle`] thaws it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the page can be changed by no other lane until it is thawed"]
 pub struct Frozen(FrameName);
 

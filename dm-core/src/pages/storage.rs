@@ -138,7 +138,13 @@ impl Shape {
         // What is not frames takes words, too. The number of frames falls with every turn.
         while frames > 0 && self.words_for(frames) > words {
             let excess = (self.words_for(frames) - words) / (self.frame_words() + 2);
-            frames -= if excess == 0 { 1 } else if excess > frames { frames } else { excess };
+            frames -= if excess == 0 {
+                1
+            } else if excess > frames {
+                frames
+            } else {
+                excess
+            };
         }
         frames
     }

@@ -1,8 +1,10 @@
 //! The page store step by step, in every order of the steps of a few lanes, and with several threads.
 
 extern crate std;
+use super::settle::Paid;
 use super::*;
 use crate::lane::Lane;
+use crate::marks::Mark;
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, NodeId, Verb};
 use core::sync::atomic::AtomicU32;
@@ -34,15 +36,14 @@ fn lane(id: u16) -> Lane<'static> {
     Lane::new(LaneId(id), &mut [])
 }
 
-/// The lanes that this lane has woken since the last call.
+/// The lanes that this lane has woken since it was made.
 fn woken(lane: &Lane<'_>) -> Vec<u16> {
-    let woken = lane.port().requests().iter().map(|request| {
+    let requests = lane.port().requests();
+    let woken = requests.iter().map(|request| {
         assert_eq!(request.verb, Verb::Wake);
         request.operands[0] as u16
     });
-    let woken = woken.collect();
-    lane.port().forget_requests();
-    woken
+    woken.collect()
 }
 
 /// The image of a page whose first word is this number.
@@ -73,11 +74,16 @@ fn number(store: &PageStore<'_>, name: FrameName) -> Result<u32, Refused> {
 
 /// Gives a page a number, with a log record.
 fn set(store: &PageStore<'_>, lane: &Lane<'_>, name: FrameName, number: u32, lsn: u64) -> Result<(), Refused> {
-    store.change(lane, name, || true, |page| {
-        let mut writing = page.record(Lsn(lsn), || Lsn(lsn))?;
-        writing.put(0, &number.to_le_bytes());
-        Ok(())
-    })
+    store.change(
+        lane,
+        name,
+        || true,
+        |page| {
+            let mut writing = page.record(Lsn(lsn), || Lsn(lsn))?;
+            writing.put(0, &number.to_le_bytes());
+            Ok(())
+        },
+    )
 }
 
 fn states(store: &PageStore<'_>) -> Vec<(Address, PageState, u64)> {
