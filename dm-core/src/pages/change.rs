@@ -37,6 +37,7 @@ impl<'s> Page<'_, 's> {
             self.store.become_dirty(self.index, self.state, floor.max(Lsn(1)))?;
         }
         let lsn = assign();
+        debug_assert!(lsn >= floor, "{lsn:?} is below {floor:?}: the log might be cut before it");
         if late {
             self.store.become_dirty(self.index, self.state, lsn)?;
         }

@@ -23,8 +23,8 @@ use super::{PageStore, Refused};
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU32, fence};
 
 /// Pages that a lane picks for cooling before it looks for a victim elsewhere.
 pub const COOLED_PER_MISS: u32 = 2;
@@ -182,12 +182,13 @@ impl<'s> PageStore<'s> {
     fn cool_one(&self, lane: &Lane<'_>) -> Option<Cooled> {
         let index = self.draw(lane, self.frame_count);
         let frame = self.frame(index)?;
-        let flags = frame.flags();
-        if flags & MAPPED == 0 || flags & FROZEN != 0 {
+        if frame.flags() & (MAPPED | FROZEN) != MAPPED {
             return None;
         }
         let heat = frame.cool()?;
-        if flags & (DIRTY | FLUSHING) == 0 {
+        // One of both sees the other: this lane that the page is flushed, or the end of the flush that the page cools.
+        fence(SeqCst);
+        if frame.flags() & (DIRTY | FLUSHING) == 0 {
             return self.push_cooled(frame, Cooled { index, heat });
         }
         // It goes on when it is flushed: see `PageStore::cool_flushed`.
@@ -206,8 +207,10 @@ impl<'s> PageStore<'s> {
         }
     }
 
-    /// A page that was picked while dirty is flushed: it goes into its FIFO, unless it was used since.
+    /// A page that was picked while dirty is flushed: it goes into its FIFO, unless it was used since. If both this lane
+    /// and the one that picked it put it there, one of the slots is void when the other has led to it.
     pub(super) fn cool_flushed(&self, index: u32, frame: Frame<'_>) {
+        fence(SeqCst);
         let heat = frame.heat();
         if heat & 1 == 0 {
             return;

@@ -253,6 +253,7 @@ impl<'s> PageStore<'s> {
     ///
     /// Changes that came during the flush are still to be flushed. Wakes the lanes that wait for the page.
     pub fn flushed(&self, lane: &Lane<'_>, staged: &Staged, ok: bool) -> Result<(), Refused> {
+        Self::check_mailbox(lane)?;
         let record = self.record(lane.id()).ok_or(Refused::UnknownLane)?;
         let index = staged.name.index;
         let frame = self.frame(index).ok_or(Refused::Moved)?;

@@ -222,6 +222,7 @@ impl<'s> PageStore<'s> {
     ///
     /// If it is refused, the fill goes on: the caller tries again, or releases it.
     pub fn admit(&self, lane: &Lane<'_>, fill: &Fill, page: &[u8]) -> Result<FrameName, Refused> {
+        Self::check_mailbox(lane)?;
         let record = self.record(lane.id()).ok_or(Refused::UnknownLane)?;
         let slot = self.slot_of(fill)?;
         let index = slot.frame().ok_or(Refused::Moved)?;
@@ -253,6 +254,7 @@ impl<'s> PageStore<'s> {
     ///
     /// If it is refused, the fill goes on: the caller tries again.
     pub fn release(&self, lane: &Lane<'_>, fill: &Fill) -> Result<(), Refused> {
+        Self::check_mailbox(lane)?;
         let record = self.record(lane.id()).ok_or(Refused::UnknownLane)?;
         let slot = self.slot_of(fill)?;
         {

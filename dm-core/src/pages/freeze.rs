@@ -55,6 +55,7 @@ impl<'s> PageStore<'s> {
 
     /// Ends the freeze: other lanes may change the page again. Wakes the lanes that wait for the page.
     pub fn thaw(&self, lane: &Lane<'_>, frozen: Frozen) -> Result<(), Refused> {
+        Self::check_mailbox(lane)?;
         {
             let (frame, state) = self.latch_frozen(lane, frozen)?;
             state.set(state.get() & !FROZEN);
@@ -92,6 +93,7 @@ impl<'s> PageStore<'s> {
     /// Drops a frozen page that is clean, and ends the freeze: the page does not exist any more, or is not this compute
     /// node's. Wakes the lanes that wait for it.
     pub fn discard(&self, lane: &Lane<'_>, frozen: Frozen) -> Result<(), Refused> {
+        Self::check_mailbox(lane)?;
         let id = self.frame(frozen.0.index).ok_or(Refused::Moved)?.id();
         {
             let chain = self.chain(id)?;

@@ -106,7 +106,7 @@ pub use freeze::{FROZEN_PER_LANE, Frozen};
 pub use latch::LATCH_TRIES;
 pub use record::Counts;
 pub use settle::Acquired;
-pub use storage::{BadStore, FRAMES_PER_LANE_MIN, PageStore, Shape};
+pub use storage::{BadStore, FILLS_MAX, FRAMES_PER_LANE_MIN, PageStore, Shape};
 
 use thiserror::Error;
 
@@ -164,6 +164,9 @@ pub enum Refused {
     /// The buffer does not have the length of a page.
     #[error("the buffer does not have the length of a page")]
     WrongLength,
+    /// The lane's mailbox has no room for a wake. The caller submits what is in it, and asks again.
+    #[error("the lane's mailbox is full; submit and ask again")]
+    MailboxFull,
     /// The store was not made for so many lanes.
     #[error("the store has no record of this lane")]
     UnknownLane,

@@ -1,7 +1,9 @@
 //! A lane's record: its place among waiters, what it owes, and its counters. Only the lane itself writes to its record,
 //! but for its place among waiters.
 
-use super::PageStore;
+use super::{PageStore, Refused};
+use crate::lane::Lane;
+use crate::port::OUTBOX_REQUESTS;
 use crate::verbs::LaneId;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -191,6 +193,11 @@ impl<'s> PageStore<'s> {
             evictions: sum.evictions + one.evictions,
             flushes: sum.flushes + one.flushes,
         })
+    }
+
+    /// Looks before a call that may wake a lane: a wake that does not fit into the mailbox would be lost.
+    pub(super) fn check_mailbox(lane: &Lane<'_>) -> Result<(), Refused> {
+        if lane.port().requests().len() < OUTBOX_REQUESTS { Ok(()) } else { Err(Refused::MailboxFull) }
     }
 
     /// Adds a lane to the waiters behind `waiters`, whose latch the caller has. The word names the last of a circle of

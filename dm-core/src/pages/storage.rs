@@ -29,6 +29,9 @@ pub const FRAMES_PER_LANE_MIN: usize = 4;
 /// Most frames of a store: a frame's number, and a fill's behind it, fit beside a latch.
 const FRAMES_MAX: usize = 1 << 30;
 
+/// Most fills of all lanes together.
+pub const FILLS_MAX: usize = 1 << 20;
+
 /// Largest page, in bytes.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
@@ -74,9 +77,14 @@ pub enum BadStore {
         /// The length that was asked for.
         page_bytes: usize,
     },
-    /// No lanes, or no fills.
-    #[error("a store needs at least one lane, and one fill for each lane")]
-    NoLanes,
+    /// No lanes, no fills, or too many of them.
+    #[error("{lanes} lanes with {fills_per_lane} fills each: there are 1 to {FILLS_MAX} fills")]
+    Fills {
+        /// The lanes that were asked for.
+        lanes: u16,
+        /// The fills of each.
+        fills_per_lane: u16,
+    },
     /// The storage has too few frames.
     #[error(
         "{words} words have room for {frames} frames; {lanes} lanes need at least {frames_needed}, which take \
@@ -123,7 +131,8 @@ impl Shape {
             + self.fills() * size_of::<FillWords>() / 4
             + CONTROL_WORDS
             + VICTIMS;
-        fixed + self.cooling.words(frames) + frames * (self.frame_words() + 1)
+        let frame_words = frames.saturating_mul(self.frame_words() + 1);
+        frame_words.saturating_add(fixed).saturating_add(self.cooling.words(frames))
     }
 
     /// Frames of a store in `words` words of storage; 0 if there is no room.
@@ -169,8 +178,8 @@ impl<'s> PageStore<'s> {
         if !shape.is_usable() {
             return Err(BadStore::PageBytes { page_bytes: shape.page_bytes });
         }
-        if shape.fills() == 0 {
-            return Err(BadStore::NoLanes);
+        if !(1..=FILLS_MAX).contains(&shape.fills()) {
+            return Err(BadStore::Fills { lanes: shape.lanes, fills_per_lane: shape.fills_per_lane });
         }
         let (words, frames, frames_needed) = (storage.len(), shape.frames_in(storage.len()), shape.frames_needed());
         if frames < frames_needed {
@@ -285,7 +294,7 @@ impl<'s> PageStore<'s> {
     }
 
     /// Calls `visit` with each page that has a frame or a fill, its state, and its oldest change that is not flushed.
-    /// Lanes may be at work meanwhile: each page is as it was at some instant.
+    /// Lanes may be at work meanwhile: it is a picture for reports, not of one instant.
     pub fn for_each_page(&self, visit: &mut dyn FnMut(Address, PageState, Lsn)) {
         for frame in (0..self.frame_count).filter_map(|index| self.frame(index)) {
             if let Some(state) = frame.state() {
@@ -346,7 +355,10 @@ mod tests {
             let error = PageStore::new(&enough, Shape { page_bytes, ..shape }).err();
             assert_eq!(error, Some(BadStore::PageBytes { page_bytes }));
         }
-        assert_eq!(PageStore::new(&enough, Shape { lanes: 0, ..shape }).err(), Some(BadStore::NoLanes));
+        for (lanes, fills_per_lane) in [(0, 1), (3, 0), (u16::MAX, u16::MAX)] {
+            let error = PageStore::new(&enough, Shape { lanes, fills_per_lane, ..shape }).err();
+            assert_eq!(error, Some(BadStore::Fills { lanes, fills_per_lane }));
+        }
     }
 
     #[test]

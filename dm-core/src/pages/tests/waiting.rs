@@ -59,6 +59,7 @@ fn a_lane_that_was_dropped_while_it_waited_wakes_the_next_when_it_settles() {
         let mut future = pin!(store.acquire(&dropped, page(1), Admit::ByChance));
         assert!(poll(&dropped, future.as_mut()).is_err());
     }
+    assert_eq!(dropped.port().reset(), None, "the driver has the completions");
     let mut waits = pin!(store.acquire(&last, page(1), Admit::Always));
     assert!(poll(&last, waits.as_mut()).is_err());
     let mut settles = pin!(store.settle(&dropped));
@@ -114,6 +115,21 @@ fn a_lane_waits_for_a_frozen_page_and_no_longer_than_its_deadline() {
     assert_eq!(poll(&two, settles.as_mut()).unwrap(), Ok(()));
     let mut waits = pin!(store.wait_for(&one, name));
     assert_eq!(poll(&one, waits.as_mut()).unwrap(), Ok(()), "for nothing");
+}
+
+#[test]
+fn no_wake_is_lost_in_a_full_mailbox() {
+    let words = storage(SHAPE.words_for(8));
+    let store = PageStore::new(&words, SHAPE).unwrap();
+    let (one, two) = (lane(0), lane(1));
+    let fill = fill(&store, &one, page(1), Admit::Always);
+    assert_eq!(store.find(&two, page(1), Admit::Always), Found::Joined);
+    (0..crate::port::OUTBOX_REQUESTS).for_each(|_| _ = one.port().push(Request::pause(0)));
+    assert_eq!(store.admit(&one, &fill, &image(1)), Err(Refused::MailboxFull));
+    assert_eq!(store.release(&one, &fill), Err(Refused::MailboxFull));
+    assert_eq!(one.port().reset(), None);
+    store.admit(&one, &fill, &image(1)).unwrap();
+    assert_eq!(woken(&one), [1]);
 }
 
 #[test]
