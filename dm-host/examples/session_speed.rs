@@ -1,5 +1,5 @@
-//! What a call through a session costs, against a worker that is driven directly: uniform gets, 8-byte keys and
-//! values, one worker.
+//! What a call costs through a local handle and through a worker, against a worker that is driven directly: uniform gets
+//! and upserts, 8-byte keys and values, one worker.
 //!
 //! `cargo run --release -p dm-host --example session_speed -- 1000000`
 
@@ -8,11 +8,12 @@ use dm_core::lane::Lane;
 use dm_core::operation::{Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::LaneId;
+use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::with_index;
 use dm_host::pool::{EmbeddedOptions, Pool};
-use dm_host::session::{Session, SessionOptions};
+use dm_host::session::{Session, SessionOptions, Table, Upsert};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use std::error::Error;
 use std::future::Future;
@@ -34,8 +35,9 @@ impl Draw {
     }
 }
 
-/// Gets, straight into the lane.
+/// Gets or upserts, straight into the lane.
 struct Direct {
+    kind: OperationKind,
     draw: Draw,
     left: u64,
     missed: u64,
@@ -45,12 +47,14 @@ impl Work for Direct {
     fn next(&mut self, _: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
         let Some(left) = self.left.checked_sub(1) else { return Next::Finished };
         self.left = left;
-        scratch[plan.key.clone()].copy_from_slice(&self.draw.key());
-        Next::Run(Operation::point(OperationKind::Get))
+        let key = self.draw.key();
+        scratch[plan.key.clone()].copy_from_slice(&key);
+        scratch[plan.value.clone()].copy_from_slice(&key);
+        Next::Run(Operation::point(self.kind))
     }
 
     fn done(&mut self, _: usize, finished: Finished<'_>) {
-        self.missed += u64::from(finished.result != Ok(Outcome::Found));
+        self.missed += u64::from(!matches!(finished.result, Ok(Outcome::Found | Outcome::Replaced)));
     }
 }
 
@@ -62,14 +66,66 @@ fn time(name: &str, mut gets: impl FnMut() -> u64) {
     };
     let mut ns: Vec<f64> = (0..RUNS).map(run).collect();
     ns.sort_by(f64::total_cmp);
-    println!("{name:<58} {:8.0} ns a get (best {:.0})", ns[ns.len() / 2], ns[0]);
+    println!("{name:<58} {:8.0} ns a record (best {:.0})", ns[ns.len() / 2], ns[0]);
 }
 
-fn drive(index: &impl Index, lane: &[Lane<'_>], fabric: &mut AnyFabric, records: u64) -> u64 {
-    let mut direct = Direct { draw: Draw(88_172_645_463_325_252, records), left: GETS, missed: 0 };
+const SEED: u64 = 88_172_645_463_325_252;
+
+fn drive(index: &impl Index, kind: OperationKind, lane: &[Lane<'_>], fabric: &mut AnyFabric, records: u64) -> u64 {
+    let mut direct = Direct { kind, draw: Draw(SEED, records), left: GETS, missed: 0 };
     let stopped = worker::run(index, lane, fabric, &mut direct, &Wakes::new(1, lane.len()));
     assert!(stopped.is_ok() && direct.missed == 0, "{stopped:?}");
     GETS
+}
+
+/// A thread's own handle.
+fn local(table: &Table<u64, u64>, records: u64) -> Result<(), Box<dyn Error>> {
+    let handle = table.local()?;
+    time("local: get_into, one at a time", || {
+        let (mut draw, mut value) = (Draw(SEED, records), [0; 8]);
+        for _ in 0..GETS {
+            assert_eq!(handle.bytes().get_into(&draw.key(), &mut value), Ok(true));
+        }
+        GETS
+    });
+    time("local: upsert of bytes, one at a time", || {
+        let mut draw = Draw(SEED, records);
+        for _ in 0..GETS {
+            let key = draw.key();
+            assert_eq!(handle.bytes().upsert(&key, &key), Ok(Upsert::Replaced));
+        }
+        GETS
+    });
+    let mut draw = Draw(SEED, records);
+    let keys: Vec<_> = (0..GETS).map(|_| u64::from_be_bytes(draw.key())).collect();
+    time("local: typed get, one at a time", || {
+        for &key in &keys {
+            assert!(matches!(handle.get(key), Ok(Some(_))));
+        }
+        GETS
+    });
+    time("local: typed upsert, one at a time", || {
+        for &key in &keys {
+            assert_eq!(handle.upsert(key, key), Ok(Upsert::Replaced));
+        }
+        GETS
+    });
+    for size in [8, 64, 1024] {
+        time(&format!("local: multi_get of {size}"), || {
+            for some in keys.chunks(size) {
+                assert!(handle.multi_get(some.iter().copied()).iter().all(|found| matches!(found, Ok(Some(_)))));
+            }
+            GETS
+        });
+        time(&format!("local: multi_put of {size}"), || {
+            for some in keys.chunks(size) {
+                let records = some.iter().map(|&key| (key, key));
+                assert!(handle.multi_put(records).iter().all(|put| *put == Ok(Upsert::Replaced)));
+            }
+            GETS
+        });
+    }
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -85,18 +141,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{records} records, {} lines, median of {RUNS} x {GETS}", options.lines.profile());
 
-    let joined = pool.join(1, Membership::default())?;
+    let joined = pool.join(8, Membership::default())?;
+    let spending = Spending { lanes: 8, ..spinning.spending.clone() };
     let (entry, parameters) = pool.find_index("speed")?;
     let mut fabric = pool.fabric()?;
     let place_fabric = pool.fabric()?;
-    with_index(&joined.place(&entry, &place_fabric), &parameters, &spinning.spending, |index| {
-        let mut scratch = vec![0; index.plan().total_bytes];
-        let lanes = [Lane::new(LaneId(0), &mut scratch)];
-        time("direct: a worker with one lane, no other thread", || drive(&index, &lanes, &mut fabric, records));
+    with_index(&joined.place(&entry, &place_fabric), &parameters, &spending, |index| {
+        for count in [1, 8] {
+            let mut scratch = vec![0; index.plan().total_bytes * count];
+            let pieces = scratch.chunks_exact_mut(index.plan().total_bytes);
+            let lanes: Vec<_> = pieces.zip(0..).map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect();
+            for (name, kind) in [("get", OperationKind::Get), ("upsert", OperationKind::Upsert)] {
+                time(&format!("direct: {name}, one worker with {count} lanes, no other thread"), || {
+                    drive(&index, kind, &lanes, &mut fabric, records)
+                });
+            }
+        }
     })?;
+    drop(joined);
+    local(&Table::of(session.clone())?, records)?;
 
     let blocking = |session: &Session| {
-        let mut draw = Draw(88_172_645_463_325_252, records);
+        let mut draw = Draw(SEED, records);
         let mut value = [0; 8];
         for _ in 0..GETS {
             assert_eq!(session.get_into(&draw.key(), &mut value).wait(), Ok(true));
@@ -111,7 +177,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
     });
     let keys: Vec<_> = {
-        let mut draw = Draw(88_172_645_463_325_252, records);
+        let mut draw = Draw(SEED, records);
         (0..GETS).map(|_| draw.key()).collect()
     };
     for size in [8, 64, 1024] {
@@ -122,6 +188,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             GETS
         });
     }
+    let pairs: Vec<_> = keys.iter().map(|key| (key, key)).collect();
+    time("multi_put of 1024, one thread", || {
+        for some in pairs.chunks(1024) {
+            assert!(session.multi_put(some).wait().iter().all(|put| *put == Ok(Upsert::Replaced)));
+        }
+        GETS
+    });
     time("awaited get, polled in a loop by one thread", || {
         for key in &keys {
             let mut call = pin!(session.get(key));

@@ -37,13 +37,16 @@
 //! in the shorter one, and that worker runs the call on a lane. Slots have room for arguments and results. A call
 //! allocates only what its result needs: a vector for a value or a page. [`Session::get_into`] needs none.
 //!
+//! A [`Local`] handle has lanes of its own, and runs calls on the thread that makes them.
+//!
 //! - [`Call`], [`Calls`]: one operation or many, to wait for or to await.
+//! - [`Local`]: operations on the caller's own thread.
 //! - [`Page`], [`Scan`]: ranges.
 //! - [`table`]: keys and values of Rust types, and what an index is created with.
 //! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
 //! - [`byte_string`]: strings of any length up to a bound, in slots of one size.
-//! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `queue`, `supervisor`,
-//!   `watch`: the internals.
+//! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `request`, `queue`,
+//!   `supervisor`, `watch`: the internals.
 //!
 //! # What is Send, what is Sync
 //!
@@ -85,11 +88,13 @@ mod call;
 mod calls;
 mod deadline;
 mod error;
+mod local;
 mod operations;
 mod options;
 mod outcome;
 mod page;
 mod queue;
+mod request;
 mod statistics;
 mod supervisor;
 pub mod table;
@@ -98,11 +103,12 @@ mod watch;
 pub use call::Call;
 pub use calls::Calls;
 pub use error::{OpenError, SessionError};
+pub use local::Local;
 pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-pub use page::{Page, Scan};
+pub use page::{LocalScan, Page, Scan};
 pub use statistics::{KindStatistics, Statistics};
-pub use table::{IndexOptions, Key, Range, Table, Value};
+pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, Value};
 
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
@@ -111,10 +117,13 @@ use dm_core::index::catalog::CatalogError;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::row::Member;
+use local::Lending;
 use queue::Queue;
+use request::Shape;
 use static_assertions::assert_impl_all;
+use statistics::WorkerSums;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -131,11 +140,14 @@ assert_impl_all!(SessionError: Send, Sync, Copy);
 struct Shared {
     member: Member,
     queues: Vec<Queue>,
-    key_bytes: usize,
-    value_bytes: usize,
-    /// Whether keys and values have any length; the sizes then are those of the longest.
-    have_lengths: bool,
-    page_records: usize,
+    shape: Shape,
+    lanes_per_worker: usize,
+    /// The index, for local handles.
+    lending: Arc<Lending>,
+    /// What local handles did, by place.
+    sums_of_handles: Vec<WorkerSums>,
+    /// Set for good when the session closes.
+    closing: AtomicBool,
     spin: Duration,
     /// Most operations of one [`Calls`] that may be queued at a time.
     window: usize,
@@ -145,9 +157,15 @@ struct Shared {
 
 impl Shared {
     fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.lending.end();
         for queue in &self.queues {
             queue.close();
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     fn on_worker(&self) -> bool {
@@ -162,6 +180,9 @@ impl Shared {
             queue.sums.add_to(&mut statistics);
             statistics.queued += queue.load() as u64;
         }
+        for sums in &self.sums_of_handles {
+            sums.add_to(&mut statistics);
+        }
         statistics
     }
 }
@@ -170,6 +191,7 @@ impl Shared {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
+    pool: Arc<Pool>,
     commands: mpsc::Sender<Command>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
     metrics: Mutex<Option<Endpoint>>,
@@ -184,6 +206,10 @@ impl Handle {
         // The worker whose waker dropped the last clone cannot wait for itself. The threads end without being waited
         // for.
         if self.shared.on_worker() {
+            return;
+        }
+        // Nor can the owner of a local handle: the supervisor waits for it.
+        if self.shared.lending.lent() != 0 {
             return;
         }
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +261,7 @@ impl Session {
         options.check()?;
         let parameters = &parameters.into();
         parameters.check()?;
-        let node = pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?;
+        let node = pool.join(options.lanes() as u16, options.membership)?;
         match pool.find_index(name) {
             Err(PoolError::NoIndex { .. }) => match node.create_index(name, parameters) {
                 // Another compute node may have created it first.
@@ -271,7 +297,7 @@ impl Session {
         let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
         let node = match node {
             Some(node) => node,
-            None => pool.join((options.workers * options.lanes_per_worker + 1) as u16, options.membership)?,
+            None => pool.join(options.lanes() as u16, options.membership)?,
         };
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
         let have_lengths = parameters.items.is_some();
@@ -279,10 +305,11 @@ impl Session {
         let shared = Arc::new(Shared {
             member: node.member(),
             queues: (0..options.workers).map(queue).collect(),
-            key_bytes,
-            value_bytes,
-            have_lengths,
-            page_records: options.spending.page_records,
+            shape: Shape { key_bytes, value_bytes, have_lengths, page_records: options.spending.page_records },
+            lanes_per_worker: options.lanes_per_worker,
+            lending: Arc::new(Lending::new(options.local_handles)),
+            sums_of_handles: (0..options.local_handles).map(|_| WorkerSums::default()).collect(),
+            closing: AtomicBool::new(false),
             spin: options.spin,
             window: (options.workers * options.queue_slots / 2).max(1),
             cache_used: AtomicU64::new(0),
@@ -301,7 +328,8 @@ impl Session {
         };
         let supervisor = thread::Builder::new().name("dm-session".to_owned()).spawn(move || supervisor.run(&ready))?;
         // From here on a failure closes the supervisor and waits for it.
-        let handle = Handle { shared, commands, supervisor: Mutex::new(Some(supervisor)), metrics: Mutex::default() };
+        let (pool, supervisor) = (Arc::clone(pool), Mutex::new(Some(supervisor)));
+        let handle = Handle { shared, pool, commands, supervisor, metrics: Mutex::default() };
         opened.recv().unwrap_or(Err(OpenError::Panicked))?;
         if let Some(address) = options.metrics {
             let shared = Arc::clone(&handle.shared);
@@ -314,6 +342,10 @@ impl Session {
 
     fn shared(&self) -> &Shared {
         &self.handle.shared
+    }
+
+    fn shape(&self) -> Shape {
+        self.shared().shape
     }
 
     fn on_worker(&self) -> bool {
@@ -349,22 +381,22 @@ impl Session {
 
     /// Bytes of every key; where keys have any length, of the longest.
     pub fn key_bytes(&self) -> usize {
-        self.shared().key_bytes
+        self.shape().key_bytes
     }
 
     /// Bytes of every value; where values have any length, of the longest.
     pub fn value_bytes(&self) -> usize {
-        self.shared().value_bytes
+        self.shape().value_bytes
     }
 
     /// Whether keys and values have any length up to these.
     pub fn have_lengths(&self) -> bool {
-        self.shared().have_lengths
+        self.shape().have_lengths
     }
 
     /// Records a page holds at most.
     pub fn page_records(&self) -> usize {
-        self.shared().page_records
+        self.shape().page_records
     }
 
     /// Statistics of the session so far.

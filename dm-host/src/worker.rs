@@ -7,6 +7,9 @@
 //! [`Window`] limits how many operations are in flight: fewer at a time while memory nodes answer too late.
 //!
 //! [`Work`] supplies the next operation and receives the results: a load generator, or the queue of a session.
+//!
+//! [`run`] takes a thread of its own. `attend` does the same as a future, for a thread that does other things between
+//! operations: it is polled while there are operations, and is pending with all lanes idle.
 
 use crate::clock::{Clock, Stamp};
 use crate::fetch;
@@ -19,10 +22,11 @@ use dm_core::marks::Mark;
 use dm_core::operation::{OpError, Operation, Outcome, ScratchPlan};
 use dm_core::port::Fetch;
 use dm_core::verbs::{LaneId, Request, Verb};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::task::Poll;
 use std::thread::{self, Thread};
 use std::time::Duration;
 use thiserror::Error;
@@ -87,6 +91,12 @@ pub trait Work {
     fn posting(&mut self, lane: usize, requests: &[Request]) {
         let _ = (lane, requests);
     }
+
+    /// For `attend`, whose lanes are all idle: whether one operation comes alone. Then no other lane runs while lines
+    /// arrive.
+    fn comes_alone(&self) -> bool {
+        false
+    }
 }
 
 /// Marks of a step that was repeated, or took a longer way than it should: what reports call *retries*. Waiting in a
@@ -131,7 +141,9 @@ impl Retries {
 pub struct Wakes {
     tokens: Vec<AtomicBool>,
     lanes_per_worker: usize,
-    threads: Vec<OnceLock<Thread>>,
+    /// Who drives the lanes. A thread that drives lanes for a while registers and unregisters, so this is a lock; nobody
+    /// holds it while it waits for anything.
+    threads: Vec<RwLock<Option<Thread>>>,
 }
 
 impl Wakes {
@@ -140,15 +152,18 @@ impl Wakes {
         Self {
             tokens: (0..workers * lanes_per_worker).map(|_| AtomicBool::new(false)).collect(),
             lanes_per_worker,
-            threads: (0..workers).map(|_| OnceLock::new()).collect(),
+            threads: (0..workers).map(|_| RwLock::default()).collect(),
         }
     }
 
-    /// Registers the calling thread as the worker of `lane`.
+    fn slot(&self, lane: LaneId) -> Option<&RwLock<Option<Thread>>> {
+        self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1))
+    }
+
+    /// Registers the calling thread as the one that drives `lane`, and the other lanes of its worker.
     fn register(&self, lane: LaneId) {
-        if let Some(slot) = self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1)) {
-            // A worker that registers twice is the same thread.
-            let _ = slot.set(thread::current());
+        if let Some(slot) = self.slot(lane) {
+            *slot.write().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         }
     }
 
@@ -157,8 +172,9 @@ impl Wakes {
         let Some(token) = self.tokens.get(usize::from(lane.0)) else { return };
         // Release: what the waking lane did before is visible to the woken one, which takes the token with Acquire.
         token.store(true, Ordering::Release);
-        let worker = self.threads.get(usize::from(lane.0) / self.lanes_per_worker.max(1)).and_then(OnceLock::get);
-        if let Some(worker) = worker
+        let Some(slot) = self.slot(lane) else { return };
+        let worker = slot.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(worker) = &*worker
             && worker.id() != thread::current().id()
         {
             worker.unpark();
@@ -238,35 +254,43 @@ pub fn run<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
     work: &mut W,
     wakes: &Wakes,
 ) -> Result<(), WorkerError> {
-    if let Some(first) = lanes.first() {
-        wakes.register(first.id());
-    }
-    // A lane that is alone has no other lane to run while lines arrive.
-    let fetch = (lanes.len() > 1).then_some(fetch::word as Fetch);
-    for lane in lanes {
-        lane.port().set_fetch(fetch);
-    }
-    let slots = lanes
-        .iter()
-        .map(|_| Slot {
-            state: State::Idle,
-            future: Box::pin(None),
-            settling: None,
-            operation: Operation::scan(0),
-            started: Clock::get().before(),
-            cost: Cost::default(),
-            retries: Retries::default(),
-            refusals: 0,
-        })
-        .collect();
     let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
-    let window = Window::new(lanes.len() as u32);
-    let mut worker = Worker { index, lanes, fabric, work, wakes, slots, window, clock: Clock::get(), last: None };
+    let mut worker = Worker::new(index, lanes, fabric, work, wakes);
+    // A lane that is alone has no other lane to run while lines arrive.
+    worker.set_fetch((lanes.len() > 1).then_some(fetch::word as Fetch));
     let ended = worker.run(start);
-    for lane in lanes {
-        lane.port().set_fetch(None);
-    }
+    worker.set_fetch(None);
     ended
+}
+
+/// As [`run`], on a thread that does other things, too: pending whenever no lane has anything to do. The caller polls it
+/// on one thread, and again when it has operations. It ends only when no lane can go on.
+///
+/// Between operations no lane has a request in flight, a lock, a pin of an epoch, or anything to settle: a lane is idle
+/// only after it was settled. So nobody waits for a caller that does not come back.
+pub(crate) async fn attend<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
+    index: &'i I,
+    lanes: &'i [Lane<'m>],
+    fabric: &mut F,
+    work: &mut W,
+    wakes: &Wakes,
+) -> WorkerError {
+    let start = |lane: &'i Lane<'m>, operation| index.execute(lane, operation);
+    let mut worker = Worker::new(index, lanes, fabric, work, wakes);
+    worker.set_fetch((lanes.len() > 1).then_some(fetch::word as Fetch));
+    loop {
+        if let Some(ended) = worker.broken() {
+            return ended;
+        }
+        let alone = worker.work.comes_alone() && worker.is_idle(0);
+        let progress = if alone { worker.pass_alone(&start) } else { worker.pass(&start) };
+        if worker.is_quiet() {
+            let mut yielded = false;
+            poll_fn(|_| if std::mem::replace(&mut yielded, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+        } else if !progress {
+            worker.rest();
+        }
+    }
 }
 
 struct Worker<'w, 'i, 'm, I, F, W, Fut> {
@@ -281,35 +305,92 @@ struct Worker<'w, 'i, 'm, I, F, W, Fut> {
     last: Option<OpError>,
 }
 
-impl<'i, 'm, I, F, W, Fut> Worker<'_, 'i, 'm, I, F, W, Fut>
+impl<'w, 'i, 'm, I, F, W, Fut> Worker<'w, 'i, 'm, I, F, W, Fut>
 where
     I: Index,
     F: Fabric<'m>,
     W: Work,
     Fut: Future<Output = Result<Outcome, OpError>>,
 {
+    fn new(index: &'i I, lanes: &'i [Lane<'m>], fabric: &'w mut F, work: &'w mut W, wakes: &'w Wakes) -> Self {
+        if let Some(first) = lanes.first() {
+            wakes.register(first.id());
+        }
+        let slot = |_| Slot {
+            state: State::Idle,
+            future: Box::pin(None),
+            settling: None,
+            operation: Operation::scan(0),
+            started: Clock::get().before(),
+            cost: Cost::default(),
+            retries: Retries::default(),
+            refusals: 0,
+        };
+        let slots = lanes.iter().map(slot).collect();
+        let window = Window::new(lanes.len() as u32);
+        Self { index, lanes, fabric, work, wakes, slots, window, clock: Clock::get(), last: None }
+    }
+
+    fn set_fetch(&self, fetch: Option<Fetch>) {
+        for lane in self.lanes {
+            lane.port().set_fetch(fetch);
+        }
+    }
+
     fn run(&mut self, start: impl Fn(&'i Lane<'m>, Operation) -> Fut) -> Result<(), WorkerError> {
         loop {
-            let mut progress = false;
-            for at in 0..self.lanes.len() {
-                progress |= self.turn(at, &start);
-            }
-            let (slots, window) = (&mut self.slots, &mut self.window);
-            self.fabric.poll(self.lanes, &mut |lane| {
-                if let Some(slot) = slots.get_mut(lane) {
-                    slot.answered(window);
-                    progress = true;
-                }
-            });
-            if !progress && self.rest() {
-                return match self.last {
-                    Some(last) if self.slots.iter().all(|slot| slot.state == State::Broken) => {
-                        Err(WorkerError::Broken { last })
-                    }
-                    _ => Ok(()),
-                };
+            if !self.pass(&start) && self.rest() {
+                return self.broken().map_or(Ok(()), Err);
             }
         }
+    }
+
+    /// The error of a worker whose lanes are all broken.
+    fn broken(&self) -> Option<WorkerError> {
+        let last = self.last?;
+        self.slots.iter().all(|slot| slot.state == State::Broken).then_some(WorkerError::Broken { last })
+    }
+
+    /// Whether the lane at position `at` has nothing to do.
+    fn is_idle(&self, at: usize) -> bool {
+        self.slots.get(at).is_some_and(|slot| slot.state == State::Idle)
+    }
+
+    /// Whether no lane has anything to do.
+    fn is_quiet(&self) -> bool {
+        self.slots.iter().all(|slot| matches!(slot.state, State::Idle | State::Finished | State::Broken))
+    }
+
+    /// Lets every lane go as far as it can. `false`: none could do anything.
+    fn pass(&mut self, start: &impl Fn(&'i Lane<'m>, Operation) -> Fut) -> bool {
+        let mut progress = false;
+        for at in 0..self.lanes.len() {
+            progress |= self.turn(at, start);
+        }
+        progress | self.poll()
+    }
+
+    /// As [`Worker::pass`], where all lanes are idle and there is one operation: begins it on the first lane.
+    fn pass_alone(&mut self, start: &impl Fn(&'i Lane<'m>, Operation) -> Fut) -> bool {
+        let port = self.lanes[0].port();
+        let fetch = port.fetch();
+        port.set_fetch(None);
+        let progress = self.turn(0, start);
+        port.set_fetch(fetch);
+        progress | self.poll()
+    }
+
+    /// Takes what has completed. `false`: nothing has.
+    fn poll(&mut self) -> bool {
+        let mut progress = false;
+        let (slots, window) = (&mut self.slots, &mut self.window);
+        self.fabric.poll(self.lanes, &mut |lane| {
+            if let Some(slot) = slots.get_mut(lane) {
+                slot.answered(window);
+                progress = true;
+            }
+        });
+        progress
     }
 
     /// Lets one lane go as far as it can. `false`: it could do nothing.

@@ -130,7 +130,8 @@ unsafe fn read_options(options: *const dm_session_options) -> Result<SessionOpti
     // SAFETY: as the caller says; a copy, since a caller's struct may change.
     let given = unsafe { options.as_ref() }.copied().unwrap_or_default();
     check_flags(given.flags, DM_NO_SPIN | DM_NO_RECOVERY)?;
-    let mut options = SessionOptions::default();
+    // There are no local handles in C.
+    let mut options = SessionOptions { local_handles: 0, ..SessionOptions::default() };
     let set = |option: &mut usize, given: u32| {
         if given != 0 {
             *option = given as usize;

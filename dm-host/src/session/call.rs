@@ -4,6 +4,7 @@ use super::Session;
 use super::deadline::Deadline;
 use super::error::SessionError;
 use super::queue::{Body, Claim, Waiter};
+use super::request::Request;
 use dm_core::operation::{Operation, Outcome};
 use std::borrow::Cow;
 use std::future::Future;
@@ -37,7 +38,7 @@ pub(super) enum High<'a> {
 }
 
 impl Arguments<'_> {
-    fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
+    pub(super) fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
         body.operation = self.operation;
         body.deadline = deadline;
         // Parts that the operation does not use stay as they were; no code reads them.
@@ -114,7 +115,8 @@ pub(super) enum Started {
 }
 
 impl<'a, T> Call<'a, T> {
-    pub(super) fn new(session: &'a Session, arguments: Result<Arguments<'a>, SessionError>, fetch: Fetch<T>) -> Self {
+    pub(super) fn new(session: &'a Session, request: Request<'a, T>) -> Self {
+        let Request { arguments, fetch } = request;
         Self { session, arguments, fetch, deadline: None, stage: Stage::New }
     }
 

@@ -83,6 +83,15 @@ pub enum OpenError {
     /// Statistics cannot be served at the given address.
     #[error(transparent)]
     Metrics(std::io::Error),
+    /// The session closes, so it gives out no more local handles.
+    #[error("the session is closed")]
+    Closed,
+    /// There are as many local handles as the session has lanes for.
+    #[error("{max} local handles of this session exist: drop one, or raise SessionOptions::local_handles")]
+    LocalHandles {
+        /// See [`SessionOptions::local_handles`](super::SessionOptions::local_handles).
+        max: usize,
+    },
     /// A thread of the session panicked before it was ready: a bug.
     #[error("a thread of the session panicked while it started")]
     Panicked,

@@ -13,6 +13,10 @@ const WORKERS_MAX: usize = 1024;
 const LANES_PER_WORKER_MAX: usize = 1024;
 /// Most slots of one queue: each has room for two keys and two values.
 const QUEUE_SLOTS_MAX: usize = 1 << 16;
+/// More threads than any machine of today runs at once.
+const LOCAL_HANDLES_MAX: usize = 1024;
+/// The redo records of so many handles and a worker fit into the smallest chunks of an embedded pool.
+const LOCAL_HANDLES_DEFAULT: usize = 4;
 
 /// How a session works.
 #[derive(Clone, Debug)]
@@ -23,6 +27,10 @@ pub struct SessionOptions {
     pub lanes_per_worker: usize,
     /// Operations that may be queued for each worker, including running ones and results not yet fetched: 1..=65,536.
     pub queue_slots: usize,
+    /// Local handles that exist at a time, 0..=1024, with as many lanes each as a worker: see
+    /// [`Local`](super::Local). A lane that no handle uses takes room for its redo records on each memory node: four
+    /// leaves, some 5 KiB for small records. A row has room for four chunks of redo records.
+    pub local_handles: usize,
     /// How long a waiting thread, or an idle worker, spins before it sleeps. Spinning costs processor time and saves a
     /// wake-up, which takes several microseconds. Zero where processors are scarce.
     pub spin: Duration,
@@ -41,6 +49,7 @@ impl Default for SessionOptions {
             workers: 1,
             lanes_per_worker: 8,
             queue_slots: 256,
+            local_handles: LOCAL_HANDLES_DEFAULT,
             // About what it costs to sleep and be woken. On one processor no other thread can make progress while this
             // one spins.
             spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
@@ -53,16 +62,22 @@ impl Default for SessionOptions {
 
 impl SessionOptions {
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        for (option, given, max) in [
-            ("workers", self.workers, WORKERS_MAX),
-            ("lanes per worker", self.lanes_per_worker, LANES_PER_WORKER_MAX),
-            ("queue slots", self.queue_slots, QUEUE_SLOTS_MAX),
-            ("lanes of all workers", self.workers.saturating_mul(self.lanes_per_worker), usize::from(u16::MAX) - 2),
+        for (option, given, min, max) in [
+            ("workers", self.workers, 1, WORKERS_MAX),
+            ("lanes per worker", self.lanes_per_worker, 1, LANES_PER_WORKER_MAX),
+            ("queue slots", self.queue_slots, 1, QUEUE_SLOTS_MAX),
+            ("local handles", self.local_handles, 0, LOCAL_HANDLES_MAX),
+            ("lanes of all workers and local handles", self.lanes() - 1, 1, usize::from(u16::MAX) - 2),
         ] {
-            if !(1..=max).contains(&given) {
-                return Err(OpenError::Option { option, given, min: 1, max });
+            if !(min..=max).contains(&given) {
+                return Err(OpenError::Option { option, given, min, max });
             }
         }
         Ok(())
+    }
+
+    /// Lanes of the session: of its workers, of its local handles, and one for walks.
+    pub(super) const fn lanes(&self) -> usize {
+        self.workers.saturating_add(self.local_handles).saturating_mul(self.lanes_per_worker).saturating_add(1)
     }
 }

@@ -32,7 +32,8 @@ pub(super) use work::QueueWork;
 use super::deadline::Deadline;
 use super::error::SessionError;
 use super::statistics::WorkerSums;
-use dm_core::operation::{Effect, OpError, Operation, Outcome, Part, ScratchPlan};
+use crate::worker::Finished;
+use dm_core::operation::{Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -145,9 +146,68 @@ impl Bytes {
 }
 
 impl Body {
+    /// `have_lengths`: keys and values have any length up to these.
+    pub(super) fn new(key_bytes: usize, value_bytes: usize, have_lengths: bool) -> Self {
+        let room = |bytes| Bytes::new(bytes, have_lengths);
+        Self {
+            stage: Stage::Idle,
+            detached: false,
+            result: Ok(Outcome::Absent),
+            waiter: Waiter::Nobody,
+            operation: Operation::scan(0),
+            deadline: None,
+            key: room(key_bytes),
+            key_high: room(key_bytes),
+            value: room(value_bytes),
+            expected: room(value_bytes),
+            page: Vec::new(),
+        }
+    }
+
     /// Whether keys and values have any length.
     pub(super) const fn has_lengths(&self) -> bool {
         self.key.has_length
+    }
+
+    /// Copies the arguments to the scratch of a lane. `Err`: the deadline has passed.
+    pub(super) fn load(&self, scratch: &mut [u8], plan: &ScratchPlan) -> Result<Operation, SessionError> {
+        let mut operation = self.operation;
+        if let Some(deadline) = self.deadline {
+            operation.deadline_ns = deadline.left()?.as_nanos().min(u128::from(u64::MAX)) as u64;
+        }
+        let parts: &[(Part, &Bytes)] = match operation.kind {
+            OperationKind::Get | OperationKind::Delete => &[(Part::Key, &self.key)],
+            OperationKind::Scan => &[(Part::Key, &self.key), (Part::KeyHigh, &self.key_high)],
+            OperationKind::Insert | OperationKind::Update | OperationKind::Upsert => {
+                &[(Part::Key, &self.key), (Part::Value, &self.value)]
+            }
+            OperationKind::DeleteIf => &[(Part::Key, &self.key), (Part::Expected, &self.expected)],
+            OperationKind::UpdateIf => {
+                &[(Part::Key, &self.key), (Part::Value, &self.value), (Part::Expected, &self.expected)]
+            }
+        };
+        for (part, bytes) in parts {
+            // Lengths were checked when the call was made.
+            let _ = plan.put(scratch, *part, bytes);
+        }
+        Ok(operation)
+    }
+
+    /// Takes what an operation found.
+    pub(super) fn store(&mut self, finished: &Finished<'_>) {
+        let plan = finished.plan;
+        match finished.result {
+            Ok(Outcome::Found | Outcome::Exists | Outcome::Mismatch) => {
+                self.value.set(plan.part(finished.scratch, Part::Output));
+            }
+            Ok(Outcome::Page { records, .. }) => {
+                let page_bytes = plan.page_bytes(finished.scratch, records as usize);
+                let page = finished.scratch.get(plan.page.clone()).unwrap_or_default();
+                // The call supplied room for as many records as it asked for.
+                self.page.extend_from_slice(page.get(..page_bytes).unwrap_or_default());
+            }
+            _ => {}
+        }
     }
 }
 
@@ -176,7 +236,7 @@ pub(super) struct Body {
     stage: Stage,
     /// The call was dropped, so the result is not wanted.
     detached: bool,
-    result: Result<Outcome, SessionError>,
+    pub(super) result: Result<Outcome, SessionError>,
     waiter: Waiter,
     pub(super) operation: Operation,
     pub(super) deadline: Option<Deadline>,
@@ -248,20 +308,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Queue {
     /// `have_lengths`: keys and values have any length up to these.
     pub(super) fn new(slots: usize, key_bytes: usize, value_bytes: usize, have_lengths: bool) -> Self {
-        let room = |bytes| Bytes::new(bytes, have_lengths);
-        let body = || Body {
-            stage: Stage::Idle,
-            detached: false,
-            result: Ok(Outcome::Absent),
-            waiter: Waiter::Nobody,
-            operation: Operation::scan(0),
-            deadline: None,
-            key: room(key_bytes),
-            key_high: room(key_bytes),
-            value: room(value_bytes),
-            expected: room(value_bytes),
-            page: Vec::new(),
-        };
+        let body = || Body::new(key_bytes, value_bytes, have_lengths);
         Self {
             slots: (0..slots).map(|_| Slot { finished: AtomicBool::new(false), body: Mutex::new(body()) }).collect(),
             lists: Mutex::new(Lists {
@@ -514,27 +561,16 @@ impl Queue {
             self.release(slot);
             return None;
         }
-        let mut operation = body.operation;
-        if let Some(deadline) = body.deadline {
-            match deadline.left() {
-                Ok(left) => operation.deadline_ns = left.as_nanos().min(u128::from(u64::MAX)) as u64,
-                Err(error) => {
-                    self.finish(slot, body, Err(error));
-                    return None;
-                }
+        match body.load(scratch, plan) {
+            Ok(operation) => {
+                body.stage = Stage::Running;
+                Some(operation)
+            }
+            Err(error) => {
+                self.finish(slot, body, Err(error));
+                None
             }
         }
-        body.stage = Stage::Running;
-        for (part, bytes) in [
-            (Part::Key, &body.key),
-            (Part::KeyHigh, &body.key_high),
-            (Part::Value, &body.value),
-            (Part::Expected, &body.expected),
-        ] {
-            // Lengths were checked when the call was made.
-            let _ = plan.put(scratch, part, bytes);
-        }
-        Some(operation)
     }
 
     /// Stores a result and wakes the waiter; if the call was dropped, releases the slot.

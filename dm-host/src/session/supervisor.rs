@@ -14,6 +14,7 @@
 //! is queued, the scope ends, the storage is dropped, and the compute node leaves the pool.
 
 use super::error::{OpenError, SessionError};
+use super::local::{Host, LocalWork};
 use super::queue::{End, Queue, QueueWork};
 use super::watch::{Watch, Watched};
 use super::{SessionOptions, Shared};
@@ -29,7 +30,8 @@ use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError};
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::verbs::LaneId;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,7 +96,8 @@ impl Supervisor {
         let watch = Watch::default();
         let Some(walker) = self.fabrics.pop() else { return };
         let fabrics = std::mem::take(&mut self.fabrics);
-        let lanes = self.options.workers * self.options.lanes_per_worker;
+        // The last lane is for walks.
+        let lanes = self.options.lanes() - 1;
         let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
         let assembled = self.node.with_index(&self.entry, &self.parameters, &spending, |any| {
             let index = Watched { index: &any, nodes: self.node.pool().nodes(), watch: &watch };
@@ -122,7 +125,7 @@ impl Supervisor {
     ) {
         let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
         let spin = self.options.spin;
-        let wakes = &Wakes::new(workers, lanes);
+        let wakes = &Wakes::new(workers + self.options.local_handles, lanes);
         let waits = {
             // Before operations ask for memory. Otherwise every new session would be granted new chunks, and find out
             // later that chunks of departed sessions were free to collect.
@@ -151,13 +154,18 @@ impl Supervisor {
                 }
             }
             self.publish(index);
-            if ready.send(Ok(())).is_ok() {
-                self.attend(scope, index, walker, waits, watch, wakes);
-            }
+            // The index stays until no local handle has a part of it.
+            self.shared.lending.lend(&Lent { index, wakes }, || {
+                if ready.send(Ok(())).is_ok() {
+                    self.attend(scope, index, walker, waits, wakes);
+                }
+            });
             self.shared.close();
             for thread in threads {
                 // A worker that panicked has failed its operations; the scope need not panic, too.
-                let _ = thread.join();
+                if thread.join().is_err() {
+                    watch.note_unsettled();
+                }
             }
         });
     }
@@ -169,9 +177,10 @@ impl Supervisor {
         index: &'e Watched<'_, impl Index>,
         walker: &'e Mutex<Walker>,
         waits: bool,
-        watch: &Watch,
         wakes: &Wakes,
     ) {
+        let lending = &self.shared.lending;
+        let mut closes = false;
         let lease = Duration::from_nanos(self.node.terms().lease_ns());
         let mut collected_at = Instant::now();
         let (collecting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
@@ -200,7 +209,16 @@ impl Supervisor {
                     tracing::warn!("starting a thread that collects orphans: {error}");
                 }
             }
-            match self.commands.recv_timeout(TICK) {
+            let command = if closes {
+                // Nobody has anything to ask for any more, but local handles may be at work.
+                if lending.wait(TICK) == 0 {
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout)
+            } else {
+                self.commands.recv_timeout(TICK)
+            };
+            match command {
                 Ok(Command::Validate(answer)) => {
                     let walk = move || {
                         let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,11 +233,14 @@ impl Supervisor {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => {
+                    self.shared.close();
+                    closes = true;
+                }
             }
             self.publish(index);
-            if watch.any_parked() {
-                for lane in 0..self.options.workers * self.options.lanes_per_worker {
+            if index.watch.any_parked() {
+                for lane in 0..self.options.lanes() - 1 {
                     wakes.wake(LaneId(lane as u16));
                 }
             }
@@ -243,22 +264,49 @@ fn work(
     spin: Duration,
     wakes: &Wakes,
 ) {
-    let plan = index.plan();
     // First: whatever fails below, queued calls do not wait for ever.
-    let mut work = QueueWork::new(queue, plan, lanes, spin);
+    let mut work = QueueWork::new(queue, lanes, spin);
     // Zeroed by this thread, so that the memory is near its processor.
-    let mut scratch = vec![0; plan.total_bytes * lanes];
-    let lanes: Vec<_> = scratch
-        .chunks_exact_mut(plan.total_bytes)
-        .zip(first.0..)
-        .map(|(scratch, id)| Lane::new(LaneId(id), scratch))
-        .collect();
+    let mut scratch = vec![0; index.plan().total_bytes * lanes];
+    let lanes = lanes_of(index, first, &mut scratch);
     match worker::run(index, &lanes, &mut fabric, &mut work, wakes) {
         Ok(()) => work.end = End::Closed,
         Err(WorkerError::Broken { last }) => {
             tracing::error!("worker of lanes {} and up stopped: {last}", first.0);
             work.end = End::Broken(last);
         }
+    }
+}
+
+/// Lanes from `first` on, with scratch each.
+fn lanes_of<'m>(index: &Watched<'_, impl Index>, first: LaneId, scratch: &'m mut [u8]) -> Vec<Lane<'m>> {
+    let lanes = scratch.chunks_exact_mut(index.plan().total_bytes).zip(first.0..);
+    lanes.map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect()
+}
+
+/// The index, for local handles.
+struct Lent<'x, 'i, I> {
+    index: &'x Watched<'i, I>,
+    wakes: &'x Wakes,
+}
+
+impl<I: Index + Sync> Host for Lent<'_, '_, I> {
+    fn drive<'h>(
+        &'h self,
+        first: LaneId,
+        lanes: usize,
+        mut fabric: AnyFabric,
+        mut work: LocalWork,
+    ) -> Pin<Box<dyn Future<Output = WorkerError> + 'h>> {
+        Box::pin(async move {
+            let mut scratch = vec![0; self.index.plan().total_bytes * lanes];
+            let lanes = lanes_of(self.index, first, &mut scratch);
+            worker::attend(self.index, &lanes, &mut fabric, &mut work, self.wakes).await
+        })
+    }
+
+    fn note_unsettled(&self) {
+        self.index.watch.note_unsettled();
     }
 }
 

@@ -25,29 +25,33 @@
 //!
 //! A table has no scans downwards, and so no last record: the indexes scan upwards only.
 
+mod local;
 mod options;
+mod prefix;
 mod range;
+mod request;
 pub mod typed;
 
+pub use local::LocalTable;
 pub use options::IndexOptions;
-pub use range::Range;
+pub use prefix::Sequence;
+pub use range::{LocalRange, Range};
 pub use typed::{Key, Value};
 
 use super::Session;
-use super::call::{Arguments, Call, Fetch};
+use super::call::Call;
 use super::calls::Calls;
 use super::error::{OpenError, SessionError};
 use super::options::SessionOptions;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-use super::page::{Page, Scan};
-use super::queue::Body;
+use super::page::Scan;
 use crate::pool::Pool;
-use dm_core::operation::{OperationKind, Outcome};
+use request::{Bounds, Typed};
 use std::any::type_name;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
-use typed::{Slot, above, open};
+use typed::Slot;
 
 /// An open index with keys of type `K` and values of type `V`: a [`Session`] with types. See the module's
 /// documentation.
@@ -90,11 +94,12 @@ impl<K: Key, V: Value> Table<K, V> {
             let Slot { bytes, any_length } = slot;
             Err(OpenError::Type { part, type_name, bytes, any_length })
         };
-        if !table.key_slot().takes::<K>() {
-            return refused("key", type_name::<K>(), table.key_slot());
+        let (key, value) = (table.typed().key_slot(), table.typed().value_slot());
+        if !key.takes::<K>() {
+            return refused("key", type_name::<K>(), key);
         }
-        if !table.value_slot().takes::<V>() {
-            return refused("value", type_name::<V>(), table.value_slot());
+        if !value.takes::<V>() {
+            return refused("value", type_name::<V>(), value);
         }
         Ok(table)
     }
@@ -113,48 +118,42 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// The value of `key`.
     pub fn get(&self, key: K::Ref<'_>) -> Call<'_, Option<V::Owned>> {
-        self.call(self.point(OperationKind::Get, key), |outcome, body, _| {
-            (outcome == Outcome::Found).then(|| value_in::<V>(body)).transpose()
-        })
+        Call::new(&self.session, self.typed().get(key))
     }
 
     /// Whether `key` has a record.
     pub fn exists(&self, key: K::Ref<'_>) -> Call<'_, bool> {
-        self.call(self.point(OperationKind::Get, key), |outcome, _, _| Ok(outcome == Outcome::Found))
+        Call::new(&self.session, self.typed().exists(key))
     }
 
     /// Adds a record if its key is absent.
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Insert<V::Owned>> {
-        self.call(self.write(OperationKind::Insert, key, value), |outcome, body, _| {
-            Insert::of(outcome, || value_in::<V>(body))
-        })
+        Call::new(&self.session, self.typed().insert(key, value))
     }
 
     /// Replaces the value of a key that exists.
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Update> {
-        self.call(self.write(OperationKind::Update, key, value), |outcome, _, _| Ok(Update::of(outcome)))
+        Call::new(&self.session, self.typed().update(key, value))
     }
 
     /// Adds a record, or replaces its value.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Call<'_, Upsert> {
-        self.call(self.write(OperationKind::Upsert, key, value), |outcome, _, _| Ok(Upsert::of(outcome)))
+        Call::new(&self.session, self.typed().upsert(key, value))
     }
 
     /// Replaces the value of a key if the value is `expected`.
     pub fn update_if(&self, key: K::Ref<'_>, expected: V::Ref<'_>, value: V::Ref<'_>) -> Call<'_, UpdateIf<V::Owned>> {
-        let arguments = self.write(OperationKind::UpdateIf, key, value);
-        self.call(self.expecting(arguments, expected), |outcome, body, _| UpdateIf::of(outcome, || value_in::<V>(body)))
+        Call::new(&self.session, self.typed().update_if(key, expected, value))
     }
 
     /// Removes a key.
     pub fn delete(&self, key: K::Ref<'_>) -> Call<'_, Delete> {
-        self.call(self.point(OperationKind::Delete, key), |outcome, _, _| Ok(Delete::of(outcome)))
+        Call::new(&self.session, self.typed().delete(key))
     }
 
     /// Removes a key if its value is `expected`.
     pub fn delete_if(&self, key: K::Ref<'_>, expected: V::Ref<'_>) -> Call<'_, DeleteIf<V::Owned>> {
-        let arguments = self.point(OperationKind::DeleteIf, key);
-        self.call(self.expecting(arguments, expected), |outcome, body, _| DeleteIf::of(outcome, || value_in::<V>(body)))
+        Call::new(&self.session, self.typed().delete_if(key, expected))
     }
 
     // ---- ranges ----------------------------------------------------------------------------------------------
@@ -162,39 +161,50 @@ impl<K: Key, V: Value> Table<K, V> {
     /// The records of a range of keys, in ascending order: `table.range(..)`, `table.range(3..=5)`. What
     /// [`Session::page`] promises holds for the whole range; it is not a snapshot.
     pub fn range<'k>(&self, range: impl RangeBounds<K::Ref<'k>>) -> Range<'_, K, V> {
-        let slot = |key: Bound<&K::Ref<'k>>| {
-            Ok(match key {
-                Bound::Included(&key) => Bound::Included(self.key(key)?),
-                Bound::Excluded(&key) => Bound::Excluded(self.key(key)?),
-                Bound::Unbounded => Bound::Unbounded,
-            })
-        };
-        self.scan(slot(range.start_bound()), slot(range.end_bound()))
+        self.scan(self.typed().range(range))
     }
 
     /// The records whose keys begin with `prefix`, in ascending order: with the bytes of a string, or with the first
     /// parts of a tuple ([`Key::Prefix`]).
     pub fn prefix(&self, prefix: K::Prefix<'_>) -> Range<'_, K, V> {
-        let mut bytes = Vec::new();
-        K::encode_prefix(prefix, &mut bytes);
-        let high = match above(bytes.clone()) {
-            Some(above) => self.key_of(above).map(Bound::Excluded),
-            None => Ok(Bound::Unbounded),
-        };
-        self.scan(self.key_of(bytes).map(Bound::Included), high)
+        self.scan(self.typed().prefix(prefix))
     }
 
     /// The record with the least key.
     pub fn first(&self) -> Call<'_, Option<(K::Owned, V::Owned)>> {
-        let arguments = self.session.range(Bound::Unbounded, Bound::Unbounded, 1);
-        self.call(arguments, |outcome, body, _| {
-            let any_length = body.has_lengths();
-            let page = Page::take(outcome, body);
-            let record = page
-                .record(0)
-                .map(|(key, value)| Ok((open::<K>(key, any_length, "key")?, open::<V>(value, any_length, "value")?)));
-            record.transpose()
-        })
+        Call::new(&self.session, self.typed().first())
+    }
+
+    /// The longest prefix of `key` that is the key of a record, `key` itself included: its length in bytes, and the
+    /// record's value. What a cache of prompts asks: which is the deepest state that I have for this text?
+    ///
+    /// ```
+    /// # use dm_host::prelude::*;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = Pool::embedded(16 << 20)?;
+    /// let states = Table::<&str, u64>::open(&pool, "states of prompts")?;
+    /// states.insert("You are a helpful assistant. ", 1).wait()?;
+    /// states.insert("You are a helpful assistant. Summarise ", 2).wait()?;
+    /// let prompt = "You are a helpful assistant. Translate: Guten Tag";
+    /// assert_eq!(states.longest_prefix(prompt)?, Some((29, 1)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It takes a few rounds of operations that overlap, and blocks meanwhile: at most 4 to learn how long a stored prefix
+    /// can be, and then one for each 32 prefixes that are longer than the one that it finds and as long as some record
+    /// agrees with `key`. A record that comes or goes meanwhile may be seen or not.
+    pub fn longest_prefix(&self, key: K::Ref<'_>) -> Result<Option<(usize, V::Owned)>, SessionError>
+    where
+        K: Sequence,
+    {
+        let (bytes, typed) = (K::bytes(key), self.typed());
+        let session = &self.session;
+        prefix::longest::<V>(
+            &prefix::lengths_of::<K>(bytes),
+            |at| Calls::new(at.iter().map(|&at| Call::new(session, typed.any_from(bytes, at)))).wait(),
+            |at| Calls::new(at.iter().map(|&at| Call::new(session, typed.get_bytes(&bytes[..at])))).wait(),
+        )
     }
 
     /// Counts the records of a range of keys. It fetches and counts them all, and blocks until it has.
@@ -254,71 +264,12 @@ impl<K: Key, V: Value> Table<K, V> {
         Calls::new(records.into_iter().map(|(key, expected)| self.delete_if(key, expected)))
     }
 
-    // ---- bytes -----------------------------------------------------------------------------------------------
-
-    fn call<'t, T>(&'t self, arguments: Result<Arguments<'t>, SessionError>, fetch: Fetch<T>) -> Call<'t, T> {
-        Call::new(&self.session, arguments, fetch)
+    fn typed(&self) -> Typed<K, V> {
+        Typed::new(self.session.shape())
     }
 
-    fn point(&self, kind: OperationKind, key: K::Ref<'_>) -> Result<Arguments<'static>, SessionError> {
-        self.session.point(kind, self.key(key)?)
-    }
-
-    fn write(
-        &self,
-        kind: OperationKind,
-        key: K::Ref<'_>,
-        value: V::Ref<'_>,
-    ) -> Result<Arguments<'static>, SessionError> {
-        self.session.write(kind, self.key(key)?, self.value(value)?)
-    }
-
-    fn expecting(
-        &self,
-        arguments: Result<Arguments<'static>, SessionError>,
-        expected: V::Ref<'_>,
-    ) -> Result<Arguments<'static>, SessionError> {
-        self.session.expecting(arguments?, self.value(expected)?)
-    }
-
-    fn scan(
-        &self,
-        low: Result<Bound<Vec<u8>>, SessionError>,
-        high: Result<Bound<Vec<u8>>, SessionError>,
-    ) -> Range<'_, K, V> {
-        let scan = low.and_then(|low| Ok(Scan::new(&self.session, low, high?)));
+    fn scan(&self, bounds: Bounds) -> Range<'_, K, V> {
+        let scan = bounds.map(|(low, high)| Scan::new(&self.session, low, high));
         Range::new(scan, self.session.have_lengths())
     }
-
-    fn key_slot(&self) -> Slot {
-        Slot { bytes: self.session.key_bytes(), any_length: self.session.have_lengths() }
-    }
-
-    fn value_slot(&self) -> Slot {
-        Slot { bytes: self.session.value_bytes(), any_length: self.session.have_lengths() }
-    }
-
-    fn key(&self, key: K::Ref<'_>) -> Result<Vec<u8>, SessionError> {
-        let mut bytes = Vec::new();
-        K::encode(key, &mut bytes);
-        self.key_of(bytes)
-    }
-
-    /// The slot of a key's bytes, or of the beginning of them.
-    fn key_of(&self, bytes: Vec<u8>) -> Result<Vec<u8>, SessionError> {
-        let given = bytes.len();
-        self.key_slot().fill::<K>(bytes).map_err(|most| SessionError::KeyTooLong { given, most })
-    }
-
-    fn value(&self, value: V::Ref<'_>) -> Result<Vec<u8>, SessionError> {
-        let mut bytes = Vec::new();
-        V::encode(value, &mut bytes);
-        let given = bytes.len();
-        self.value_slot().fill::<V>(bytes).map_err(|most| SessionError::ValueTooLong { given, most })
-    }
-}
-
-/// The value that an operation found.
-fn value_in<V: Value>(body: &Body) -> Result<V::Owned, SessionError> {
-    open::<V>(&body.value, body.has_lengths(), "value")
 }

@@ -45,6 +45,11 @@ impl Watch {
         self.parked.load(Ordering::Relaxed) != 0
     }
 
+    /// Notes that a lock word may name this compute node for good.
+    pub(super) fn note_unsettled(&self) {
+        self.unsettled.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn any_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Relaxed)
     }
@@ -148,7 +153,7 @@ impl<I: Index> Index for Watched<'_, I> {
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         let settled = self.index.settle(lane).await;
         if settled.is_err() {
-            self.watch.unsettled.store(true, Ordering::Relaxed);
+            self.watch.note_unsettled();
         }
         settled
     }

@@ -10,6 +10,7 @@ mod session_support;
 mod calls;
 mod closing;
 mod items;
+mod local;
 mod operations;
 mod tables;
 

@@ -124,7 +124,7 @@ fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     assert!(queue.withdraw(slots[1]));
     queue.detach(slots[2]);
     let plan = dm_core::sherman::parameters::Parameters::with_sizes(8, 8).plan(1, 1).0;
-    let mut work = QueueWork::new(&queue, &plan, 1, std::time::Duration::ZERO);
+    let mut work = QueueWork::new(&queue, 1, std::time::Duration::ZERO);
     let run = crate::worker::Work::next(&mut work, 0, &mut vec![0; plan.total_bytes], &plan);
     assert!(matches!(run, crate::worker::Next::Run(_)));
     drop(work);

@@ -3,14 +3,13 @@
 use super::{End, Popped, Queue, lock};
 use crate::session::error::SessionError;
 use crate::worker::{Finished, Next, Work};
-use dm_core::operation::{Effect, Outcome, Part, ScratchPlan};
+use dm_core::operation::{Effect, ScratchPlan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The queue as its worker sees it. When the worker ends, in whatever way, dropping this fails what is left.
 pub(in crate::session) struct QueueWork<'q> {
     queue: &'q Queue,
-    plan: ScratchPlan,
     /// The slot each lane runs.
     running: Vec<Option<u32>>,
     busy: usize,
@@ -23,8 +22,8 @@ pub(in crate::session) struct QueueWork<'q> {
 }
 
 impl<'q> QueueWork<'q> {
-    pub(in crate::session) fn new(queue: &'q Queue, plan: &ScratchPlan, lanes: usize, spin: Duration) -> Self {
-        Self { queue, plan: plan.clone(), running: vec![None; lanes], busy: 0, spin, spun: false, end: End::Panicked }
+    pub(in crate::session) fn new(queue: &'q Queue, lanes: usize, spin: Duration) -> Self {
+        Self { queue, running: vec![None; lanes], busy: 0, spin, spun: false, end: End::Panicked }
     }
 
     /// Spins for a while, unless lanes are busy.
@@ -73,18 +72,7 @@ impl Work for QueueWork<'_> {
         let Some(slot) = self.running[lane].take() else { return };
         self.busy -= 1;
         let mut body = lock(&self.queue.slots[slot as usize].body);
-        match finished.result {
-            Ok(Outcome::Found | Outcome::Exists | Outcome::Mismatch) => {
-                body.value.set(self.plan.part(finished.scratch, Part::Output));
-            }
-            Ok(Outcome::Page { records, .. }) => {
-                let page_bytes = self.plan.page_bytes(finished.scratch, records as usize);
-                let page = finished.scratch.get(self.plan.page.clone()).unwrap_or_default();
-                // The call supplied room for as many records as it asked for.
-                body.page.extend_from_slice(page.get(..page_bytes).unwrap_or_default());
-            }
-            _ => {}
-        }
+        body.store(&finished);
         self.queue.finish(slot, body, finished.result.map_err(SessionError::Operation));
     }
 }

@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
     let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
-    let mut options = SessionOptions { lanes_per_worker: LANES, ..SessionOptions::default() };
+    let mut options = SessionOptions { lanes_per_worker: LANES, local_handles: 0, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
     // Processors are scarce here.
     options.spin = Duration::ZERO;
