@@ -36,12 +36,13 @@
 //!   good.
 //! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives returns.
 //! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes on command lines; `log`: its
-//!   log.
+//!   log; `counters`: its metrics.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod arguments;
 mod calls;
 mod client;
+mod counters;
 pub mod daemon;
 mod log;
 mod members;

@@ -107,12 +107,12 @@ pub use local::Local;
 pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::{LocalScan, Page, Scan};
-pub use statistics::{KindStatistics, Statistics};
+pub use statistics::{KindStatistics, LatencyHistogram, Statistics};
 pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, Value};
 
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
-use crate::pool::{Pool, PoolError};
+use crate::pool::{Pool, PoolError, pool_name};
 use dm_core::index::catalog::CatalogError;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
@@ -333,7 +333,11 @@ impl Session {
         opened.recv().unwrap_or(Err(OpenError::Panicked))?;
         if let Some(address) = options.metrics {
             let shared = Arc::clone(&handle.shared);
-            let endpoint = Endpoint::serve(address, move || shared.statistics().prometheus(shared.member));
+            let pool_name =
+                pool.descriptions().first().map(|node| pool_name(node.identity.pool_id)).unwrap_or_default();
+            let index = entry.name().to_owned();
+            let endpoint =
+                Endpoint::serve(address, move || shared.statistics().page(&pool_name, &index, shared.member));
             *handle.metrics.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(endpoint.map_err(OpenError::Metrics)?);
         }
@@ -406,7 +410,7 @@ impl Session {
 
     /// The address where its statistics are served, if they are.
     pub fn metrics(&self) -> Option<SocketAddr> {
-        self.handle.metrics.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Endpoint::address)
+        self.handle.metrics.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Endpoint::address)
     }
 
     /// Walks the whole index, checks every invariant and counts what is there. Run it on a quiescent index only. While

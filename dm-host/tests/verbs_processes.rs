@@ -548,7 +548,8 @@ fn settings_come_from_a_file_and_counters_can_be_scraped() {
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert!(text.contains("\ndm_memd_sessions 1\n") && text.contains("\ndm_memd_queue_pairs_total 1\n"), "{text}");
+    assert!(text.contains("\ndm_memd_processes{pool=\"pool\",memory_node=\"0\"} 1\n"), "{text}");
+    assert!(text.contains("\ndm_memd_queue_pairs_total{pool=\"pool\",memory_node=\"0\"} 1\n"), "{text}");
     std::fs::write(&path, "sise = \"16MiB\"\n").unwrap();
     let text = complaint(Command::new(env!("CARGO_BIN_EXE_dm-memd")).args(["--config", path.to_str().unwrap()]));
     assert!(text.contains("--sise"), "{text}");

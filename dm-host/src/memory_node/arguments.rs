@@ -3,15 +3,15 @@
 use super::log::LogLevel;
 use super::size;
 #[cfg(feature = "verbs")]
-use super::verbs::settings::{self, VerbsArguments};
+use super::verbs::settings::VerbsArguments;
 use crate::pool::{pool_id, pool_name};
 use crate::region::{Backing, Region};
 use clap::{Args, Parser, ValueEnum};
 use dm_core::remote::superblock::{NodeDescription, PoolPlan, Superblock};
 use dm_core::verbs::{NodeId, Space};
-#[cfg(feature = "verbs")]
-use std::error::Error;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes as _;
 
 /// Owns the memory of one memory node and hands it to compute processes of this machine.
@@ -77,6 +77,14 @@ pub struct Arguments {
     /// What to tell on the standard error [default: RUST_LOG of the environment, or else info]
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub(super) log_level: Option<LogLevel>,
+
+    /// Serve metrics for Prometheus there, e.g. 127.0.0.1:9471
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) metrics: Option<SocketAddr>,
+
+    /// Read settings from a TOML file: the long names as keys; the command line counts more
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Die when the process that started this one does
     #[arg(long)]
@@ -159,22 +167,43 @@ impl Arguments {
     }
 }
 
-#[cfg(feature = "verbs")]
 impl Arguments {
     /// The same with the settings of the file, if one is named; the command line overrides the file.
-    pub(super) fn with_file(&self) -> Result<Option<Self>, Box<dyn Error>> {
-        let Some(path) = &self.verbs.config else { return Ok(None) };
+    pub(super) fn with_file(&self) -> Result<Option<Self>, String> {
+        let Some(path) = &self.config else { return Ok(None) };
         let mut line = vec!["dm-memd".into()];
-        line.extend(settings::arguments_of_file(path)?);
+        line.extend(arguments_of_file(path)?);
         // The arguments as given to `dm-memd`, or to `dm memd`.
         let given = std::env::args_os().skip(1).enumerate();
         line.extend(given.filter(|(at, word)| !(*at == 0 && word == "memd")).map(|(_, word)| word));
         Self::try_parse_from(line).map(Some).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            format!("--config {}: {first}", path.display()).into()
+            format!("--config {}: {first}", path.display())
         })
     }
+}
+
+/// Turns a TOML file of settings into arguments: `key = "value"` is `--key value`, `key = true` is `--key`.
+fn arguments_of_file(path: &Path) -> Result<Vec<OsString>, String> {
+    let wrong = |what: String| format!("--config {}: {what}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        wrong(format!("line {line}: {}", error.message().replace('\n', " ")))
+    })?;
+    let mut arguments = Vec::new();
+    for (key, value) in table {
+        let flag = format!("--{}", key.replace('_', "-"));
+        match value {
+            toml::Value::Boolean(false) => {}
+            toml::Value::Boolean(true) => arguments.push(flag.into()),
+            toml::Value::String(text) => arguments.extend([flag.into(), text.into()]),
+            toml::Value::Integer(number) => arguments.extend([flag.into(), number.to_string().into()]),
+            other => return Err(wrong(format!("{key}: a {} is no setting", other.type_str()))),
+        }
+    }
+    Ok(arguments)
 }
 
 /// The incarnation of the pool in a region that is kept. Apart from the incarnation, that pool must be the one that
@@ -213,5 +242,25 @@ fn next_incarnation(kept: u64, asked: Option<u64>) -> Result<u64, String> {
         None => kept.checked_add(1).ok_or_else(|| "the pool in the file has seen all incarnations".to_owned()),
         Some(asked) if asked > kept => Ok(asked),
         Some(asked) => Err(format!("--incarnation {asked}: the pool in the file is at {kept} already")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_the_command_line_would() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("memd.toml");
+        std::fs::write(&path, "size = \"4GiB\"\nlisten = \"10.0.0.1\"\nmtu = 1024\ninsecure = true\nhugetlb = false\n")
+            .unwrap();
+        let arguments = arguments_of_file(&path).unwrap();
+        for pair in [["--size", "4GiB"], ["--mtu", "1024"]] {
+            assert!(arguments.windows(2).any(|found| found == pair), "{arguments:?}");
+        }
+        assert!(arguments.contains(&"--insecure".into()) && !arguments.contains(&"--hugetlb".into()));
+        std::fs::write(&path, "size = \n").unwrap();
+        assert!(arguments_of_file(&path).unwrap_err().contains("line 1"));
     }
 }

@@ -37,9 +37,7 @@ pub fn main(program: &str, arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    #[cfg(feature = "verbs")]
     let with_file = arguments.with_file()?;
-    #[cfg(feature = "verbs")]
     let arguments = with_file.as_ref().unwrap_or(arguments);
     log::start(arguments.log_level);
     if arguments.exit_with_parent {
@@ -79,6 +77,7 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
         node_id: NodeId(arguments.node_id),
         memory_nodes: arguments.memory_nodes,
         incarnation: arguments.incarnation.unwrap_or(1),
+        metrics: arguments.metrics,
     };
     options.check()?;
     let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
@@ -89,7 +88,10 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
     serve(region, &options, format, stop, |ready| {
         // The process that started the daemon may have closed its end of the pipe; that is no reason to stop.
         let _ = writeln!(std::io::stdout(), "{ready} ({grounds})");
+        // Without a service manager there is none to tell.
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     })?;
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     Ok(())
 }
 

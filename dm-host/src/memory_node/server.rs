@@ -1,9 +1,11 @@
 //! Serves a region.
 
+use super::counters::{self, Counters};
 use super::members::{Members, Name};
 use super::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
 use super::process::{Process, peer_pid};
 use super::wire::{Answer, HELLO_BYTES, Hello, VERSION, Welcome, WireError, refusal};
+use crate::metrics::Endpoint;
 use crate::region::Region;
 use crate::region::lines::AccessError;
 use dm_core::remote::rpc::{Procedure, Reply};
@@ -16,10 +18,13 @@ use rustix::process::Pid;
 use std::fmt;
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -58,6 +63,9 @@ pub enum ServeError {
     /// The first image does not fit into the region.
     #[error("cannot write the first image of the region: {0}")]
     Image(#[from] AccessError),
+    /// The metrics cannot be served.
+    #[error("--metrics: {0}")]
+    Metrics(io::Error),
     /// The memory node's number is not below the number of memory nodes.
     #[error("memory node {node} of {nodes}: numbers count from 0; give --memory-nodes the size of the pool")]
     Number {
@@ -79,6 +87,8 @@ pub struct ServeOptions {
     pub memory_nodes: u16,
     /// The pool's incarnation, for the line that says that the daemon is ready.
     pub incarnation: u64,
+    /// Where to serve metrics for Prometheus; port 0: any free port. `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl ServeOptions {
@@ -98,15 +108,18 @@ pub struct Ready<'r> {
     pub options: &'r ServeOptions,
     /// The region.
     pub region: &'r Region,
+    /// Where its metrics are.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl fmt::Display for Ready<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { options, region } = self;
+        let Self { options, region, metrics } = self;
+        let metrics = metrics.map_or("off".to_owned(), |address| address.to_string());
         let layout = region.layout();
         write!(
             f,
-            "READY node={} nodes={} region_bytes={} device_bytes={} incarnation={}{} lines={} page_bytes={} socket={} ({})",
+            "READY node={} nodes={} region_bytes={} device_bytes={} incarnation={}{} lines={} page_bytes={} metrics={metrics} socket={} ({})",
             options.node_id.0,
             options.memory_nodes,
             layout.region_bytes,
@@ -136,11 +149,24 @@ pub fn serve(
     let bound = Bound::new(&options.socket)?;
     // The server accepts later: clients that connect early wait.
     format(&region)?;
-    ready(&Ready { options, region: &region });
+    let (region, counters) = (Arc::new(region), Arc::new(Counters::default()));
+    let endpoint = options.metrics.map(|address| {
+        let (region, counters) = (Arc::clone(&region), Arc::clone(&counters));
+        Endpoint::serve(address, move || counters::page(&region, &counters).1)
+    });
+    let endpoint = endpoint.transpose().map_err(ServeError::Metrics)?;
+    ready(&Ready { options, region: &region, metrics: endpoint.as_ref().and_then(Endpoint::address) });
     let (node, nodes) = (options.node_id.0, options.memory_nodes);
     tracing::info!(node, nodes, incarnation = options.incarnation, socket = %options.socket.display(), "serving");
-    let mut server =
-        Server { region, options, bound, clients: Vec::new(), members: Members::default(), next_connection: 1 };
+    let mut server = Server {
+        region,
+        counters,
+        options,
+        bound,
+        clients: Vec::new(),
+        members: Members::default(),
+        next_connection: 1,
+    };
     server.run(stop)
 }
 
@@ -239,7 +265,8 @@ enum Verdict {
 }
 
 struct Server<'o> {
-    region: Region,
+    region: Arc<Region>,
+    counters: Arc<Counters>,
     options: &'o ServeOptions,
     bound: Bound,
     clients: Vec<Client>,
@@ -349,6 +376,7 @@ impl Server<'_> {
                 }
                 if self.clients.len() >= CONNECTIONS_MAX {
                     tracing::warn!(limit = CONNECTIONS_MAX, "too many connections: refused one");
+                    counters::add(&self.counters.refused_total);
                     let _ = stream.write(&refusal(Answer::Full));
                     return;
                 }
@@ -408,6 +436,7 @@ impl Server<'_> {
                 member.received = 0;
                 let connection = member.connection;
                 let call = Call::decode(&member.bytes);
+                counters::add(&self.counters.calls_total);
                 if call.id == 0 {
                     return Verdict::StopReading("made a call without an id");
                 }
@@ -432,6 +461,7 @@ impl Server<'_> {
             ANNOUNCE => {
                 let announced = Name::from_words(a, b).is_some_and(|name| self.members.announce(connection, name));
                 if announced {
+                    counters::add(&self.counters.joins_total);
                     tracing::info!(row = a, incarnation = b, connection, "a compute node joined");
                 } else {
                     tracing::warn!(
@@ -446,6 +476,7 @@ impl Server<'_> {
             WITHDRAW => {
                 if let Some(name) = Name::from_words(a, b) {
                     self.members.withdraw(connection, name);
+                    counters::add(&self.counters.leaves_total);
                     tracing::info!(row = a, incarnation = b, connection, "a compute node left");
                 }
                 return Reply::Done as u64;
@@ -475,13 +506,16 @@ impl Server<'_> {
             if member.is_gone() {
                 // Before the answer: a node that continues after it must not meet a line that the dead process holds.
                 let lines = self.region.release_dead_writers(u64::from(connection));
-                tell_deaths(self.members.forget(connection), member, lines, "is gone");
+                let dead = self.members.forget(connection);
+                self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);
+                tell_deaths(dead, member, lines, "is gone");
                 continue;
             }
             let killed = member.process.as_ref().is_some_and(|process| process.kill().is_ok());
             let pid = member.pid.map(Pid::as_raw_nonzero);
             if !std::mem::replace(&mut member.is_fencing_told, true) {
                 let Name { row, incarnation } = name;
+                counters::add(&self.counters.fenced_total);
                 tracing::warn!(
                     row,
                     incarnation,
@@ -532,6 +566,8 @@ impl Server<'_> {
         }
         let pid = peer_pid(&client.stream);
         tracing::debug!(connection, pid = pid.map(Pid::as_raw_nonzero), "a compute process connected");
+        counters::add(&self.counters.processes);
+        counters::add(&self.counters.processes_total);
         client.stage = Stage::Member(Member {
             connection,
             pid,
@@ -558,11 +594,15 @@ impl Server<'_> {
     fn part(&mut self, position: usize, why: &str) {
         let client = self.clients.swap_remove(position);
         let Stage::Member(member) = client.stage else {
+            counters::add(&self.counters.refused_total);
             tracing::warn!("refused a client: it {why}");
             return;
         };
+        counters::sub(&self.counters.processes);
         let lines = self.region.release_dead_writers(u64::from(member.connection));
-        tell_deaths(self.members.forget(member.connection), &member, lines, why);
+        let dead = self.members.forget(member.connection);
+        self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);
+        tell_deaths(dead, &member, lines, why);
     }
 }
 

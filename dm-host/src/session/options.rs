@@ -39,6 +39,7 @@ pub struct SessionOptions {
     /// How the session takes part in the pool: its lease, and whether others can recover its locks when it dies.
     pub membership: Membership,
     /// Where the session serves its statistics for Prometheus while it is open; port 0: any free port. `None`: nowhere.
+    /// Sessions of one process may name the same address: its page then has all of them, told apart by labels.
     pub metrics: Option<SocketAddr>,
 }
 

@@ -1,12 +1,37 @@
 //! Statistics of a session.
 
-use crate::metrics::put;
+use crate::metrics::{Kind, Labels, Page};
 use crate::worker::{Cost, Finished};
 use dm_core::operation::OperationKind;
 use dm_core::remote::row::Member;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KINDS: usize = OperationKind::ALL.len();
+
+/// The shortest upper bound of a histogram of latencies is 2 to this power of ns, 256 ns; each is twice the one before.
+const SHORTEST_LOG2: u32 = 8;
+
+/// Upper bounds: the longest is 8.6 s.
+const BOUNDS: usize = 26;
+
+/// How many operations took how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LatencyHistogram([u64; BOUNDS + 1]);
+
+impl LatencyHistogram {
+    /// Upper bounds in ns, each with the number of operations that took longer than the bound before and not longer than
+    /// this one. Those beyond the last bound have the bound `u64::MAX`.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let bound = |at: usize| if at == BOUNDS { u64::MAX } else { 1 << (SHORTEST_LOG2 as usize + at) };
+        self.0.iter().enumerate().map(move |(at, count)| (bound(at), *count))
+    }
+
+    /// The bucket of a latency.
+    fn bucket(latency_ns: u64) -> usize {
+        let log2 = u64::BITS - latency_ns.saturating_sub(1).leading_zeros();
+        (log2.saturating_sub(SHORTEST_LOG2) as usize).min(BOUNDS)
+    }
+}
 
 /// Sums over all operations of one kind that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +45,8 @@ pub struct KindStatistics {
     pub latency_ns: u64,
     /// The longest of these times, in ns.
     pub latency_ns_max: u64,
+    /// How many of them were how long.
+    pub latencies: LatencyHistogram,
     /// Submits with at least one request for a memory node.
     pub round_trips: u64,
     /// Requests for memory nodes.
@@ -49,38 +76,42 @@ impl Statistics {
         &self.kinds[kind as usize]
     }
 
-    /// The statistics in Prometheus's text format, as those of `member`.
-    pub fn prometheus(&self, member: Member) -> String {
-        let mut text = String::new();
-        type Of = fn(&KindStatistics) -> f64;
-        let by_kind: [(&str, &str, &str, Of); 8] = [
-            ("operations_total", "counter", "Operations that ended, failed ones included.", |of| of.operations as f64),
-            ("failed_total", "counter", "Operations that failed.", |of| of.failed as f64),
-            ("busy_seconds_total", "counter", "Time operations took on their lanes.", |of| of.latency_ns as f64 / 1e9),
-            ("longest_seconds", "gauge", "The longest operation so far.", |of| of.latency_ns_max as f64 / 1e9),
-            ("round_trips_total", "counter", "Round trips to memory nodes.", |of| of.round_trips as f64),
-            ("requests_total", "counter", "Requests for memory nodes.", |of| of.requests as f64),
-            ("read_bytes_total", "counter", "Payload of READs and results of atomics.", |of| of.bytes_read as f64),
-            ("written_bytes_total", "counter", "Payload of WRITEs and operands of atomics.", |of| {
-                of.bytes_written as f64
-            }),
+    /// The statistics for Prometheus, as those of `member`, which has the index called `index` of `pool` open.
+    pub(super) fn page(&self, pool: &str, index: &str, member: Member) -> Page {
+        let mut page = Page::default();
+        let labels = Labels::default().with("pool", pool).with("index", index).with("row", member.row.0);
+        type Of = fn(&KindStatistics) -> u64;
+        let by_kind: [(&str, &str, Of); 6] = [
+            ("operations_total", "Operations that ended, failed ones included.", |of| of.operations),
+            ("failed_total", "Operations that failed.", |of| of.failed),
+            ("round_trips_total", "Round trips to memory nodes.", |of| of.round_trips),
+            ("requests_total", "Requests for memory nodes.", |of| of.requests),
+            ("read_bytes_total", "Payload of READs and results of atomics.", |of| of.bytes_read),
+            ("written_bytes_total", "Payload of WRITEs and operands of atomics.", |of| of.bytes_written),
         ];
-        for (name, kind, help, of) in by_kind {
-            let values = OperationKind::ALL.iter().map(|&operation| {
-                (format!("{{operation=\"{}\"}}", operation.name()), of(&self.kinds[operation as usize]))
-            });
-            put(&mut text, &format!("dm_session_{name}"), kind, help, values);
+        let kinds = || OperationKind::ALL.iter().map(|&kind| (labels.with("operation", kind.name()), self.of(kind)));
+        for (name, help, of) in by_kind {
+            let samples = kinds().map(|(labels, sums)| (labels, of(sums)));
+            page.put(&format!("dm_session_{name}"), Kind::Counter, help, samples);
+        }
+        let (name, help) =
+            ("dm_session_latency_seconds", "Time operations took on their lanes, without time in the queue.");
+        for (labels, sums) in kinds() {
+            let mut buckets = sums.latencies.buckets();
+            let bounded = buckets.by_ref().take(BOUNDS).map(|(bound_ns, count)| (bound_ns as f64 / 1e9, count));
+            let bounded: Vec<_> = bounded.collect();
+            let beyond = buckets.next().map_or(0, |(_, count)| count);
+            page.put_histogram(name, help, &labels, bounded, (beyond, sums.latency_ns as f64 / 1e9));
         }
         for (name, help, value) in [
-            ("row", "Its row among the compute nodes of the pool.", u64::from(member.row.0)),
-            ("incarnation", "Which life of that row it is.", u64::from(member.incarnation)),
+            ("incarnation", "Which life of its row this session is.", u64::from(member.incarnation)),
             ("queued_operations", "Operations that have a place in a queue now.", self.queued),
             ("cache_used_bytes", "Bytes the index cache uses.", self.cache_used_bytes),
             ("cache_budget_bytes", "Bytes the index cache may use.", self.cache_budget_bytes),
         ] {
-            put(&mut text, &format!("dm_session_{name}"), "gauge", help, [("", value)]);
+            page.put(&format!("dm_session_{name}"), Kind::Gauge, help, [(labels.clone(), value)]);
         }
-        text
+        page
     }
 }
 
@@ -91,6 +122,7 @@ struct Sums {
     failed: AtomicU64,
     latency_ns: AtomicU64,
     latency_ns_max: AtomicU64,
+    latencies: [AtomicU64; BOUNDS + 1],
     round_trips: AtomicU64,
     requests: AtomicU64,
     bytes_read: AtomicU64,
@@ -111,6 +143,7 @@ impl WorkerSums {
         let Cost { round_trips, requests, bytes_read, bytes_written } = finished.cost;
         add(&sums.operations, 1);
         add(&sums.latency_ns, finished.latency_ns);
+        add(&sums.latencies[LatencyHistogram::bucket(finished.latency_ns)], 1);
         add(&sums.round_trips, round_trips.into());
         add(&sums.requests, requests.into());
         add(&sums.bytes_read, bytes_read);
@@ -130,10 +163,28 @@ impl WorkerSums {
             total.failed += of(&sums.failed);
             total.latency_ns += of(&sums.latency_ns);
             total.latency_ns_max = total.latency_ns_max.max(of(&sums.latency_ns_max));
+            for (total, sum) in total.latencies.0.iter_mut().zip(&sums.latencies) {
+                *total += of(sum);
+            }
             total.round_trips += of(&sums.round_trips);
             total.requests += of(&sums.requests);
             total.bytes_read += of(&sums.bytes_read);
             total.bytes_written += of(&sums.bytes_written);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_is_counted_below_the_first_bound_that_is_not_shorter() {
+        let mut histogram = LatencyHistogram::default();
+        for latency_ns in [0, 1, 256, 257, 512, 513, 1 << 33, (1 << 33) + 1, u64::MAX] {
+            histogram.0[LatencyHistogram::bucket(latency_ns)] += 1;
+        }
+        let counted: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [(256, 3), (512, 2), (1024, 1), (1 << 33, 1), (u64::MAX, 2)]);
     }
 }

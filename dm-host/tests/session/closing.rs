@@ -8,7 +8,7 @@ use dm_host::pool::Pool;
 use dm_host::session::{Insert, Session, SessionError, SessionOptions};
 use dm_host::solo;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
@@ -173,12 +173,26 @@ fn statistics_can_be_scraped_while_the_session_is_open() {
         stream.read_to_string(&mut text).map(|_| text)
     };
     let text = scrape().unwrap();
-    let row = format!("dm_session_row {}\n", session.member().row.0);
-    for line in ["operations_total{operation=\"get\"} 2\n", "operations_total{operation=\"insert\"} 1\n", &row] {
-        assert!(text.contains(line), "{line} in {text}");
+    let of = format!("{{pool=\"embedded\",index=\"index\",row=\"{}\"", session.member().row.0);
+    for line in [
+        format!("operations_total{of},operation=\"get\"}} 2\n"),
+        format!("operations_total{of},operation=\"insert\"}} 1\n"),
+        format!("latency_seconds_count{of},operation=\"get\"}} 2\n"),
+        format!("latency_seconds_bucket{of},operation=\"get\",le=\"+Inf\"}} 2\n"),
+        format!("dm_session_incarnation{of}}} {}\n", session.member().incarnation),
+    ] {
+        assert!(text.contains(&line), "{line} in {text}");
     }
-    let taken = SessionOptions { metrics: Some(address), ..options(1, 2) };
-    let error = Session::open(&pool, "index", &taken).unwrap_err().to_string();
+    // A second session of the process is on the same page; another process's address is refused.
+    let second = open(&pool, &SessionOptions { metrics: Some(address), ..options(1, 2) });
+    let text = scrape().unwrap();
+    assert_eq!(text.matches("\ndm_session_incarnation{").count(), 2, "{text}");
+    second.close();
+    assert_eq!(scrape().unwrap().matches("\ndm_session_incarnation{").count(), 1);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let refused = SessionOptions { metrics: Some(address), ..options(1, 2) };
+    let error = Session::open(&pool, "index", &refused).unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot serve metrics at {address}: ")), "{error}");
     session.close();
     assert!(scrape().is_err(), "closed with the session");

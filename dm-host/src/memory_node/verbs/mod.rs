@@ -17,11 +17,10 @@
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
 //! - [`settings`]: command line and file. `registered`: the region, registered.
-//! - `server`: sessions, queue pairs, fencing. `counters`: what it counts.
+//! - `server`: sessions, queue pairs, fencing.
 //! - [`client`]: the compute process's end.
 
 pub mod client;
-mod counters;
 mod registered;
 pub mod secret;
 mod server;
@@ -30,6 +29,7 @@ pub mod wire;
 
 use super::ServeError;
 use super::arguments::Arguments;
+use super::counters;
 use crate::fabric::verbs::cm::{Channel, Id};
 use crate::fabric::verbs::profile::Profile;
 use crate::fabric::verbs::{VerbsError, choose_mtu, mtu_bytes};
@@ -37,7 +37,6 @@ use crate::metrics::Endpoint;
 use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
-use counters::Counters;
 use registered::Registered;
 use server::Server;
 use std::error::Error;
@@ -45,7 +44,6 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use wire::Welcome;
 
 /// Runs the daemon of a memory node on an RDMA device, until `stop` becomes readable.
@@ -122,22 +120,24 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         registration_bytes: registered.piece_bytes(),
         keys: registered.keys(),
     };
-    let counters = Arc::new(Counters::default());
-    counters.region_bytes.store(size, Ordering::Relaxed);
     let secured = if secret.is_some() { "secret" } else { "INSECURE: every client that can connect is let in" };
-    let server = Server::new(welcome, secret, &device, mtu, &counters)?;
+    let server = Server::new(welcome, secret, &device, mtu)?;
     let listener = TcpListener::bind(chosen.address).map_err(|source| VerbsError::Call {
         doing: "listen at",
         whom: chosen.address.to_string(),
         source,
     })?;
     connections.listen()?;
-    let endpoint = settings.metrics.map(|address| {
-        let counters = Arc::clone(&counters);
-        Endpoint::serve(address, move || counters.text())
+    let endpoint = arguments.metrics.map(|address| {
+        let (region, server) = (registered.region(), Arc::clone(&server));
+        Endpoint::serve(address, move || {
+            let (labels, mut page) = counters::page(&region, &server.counters);
+            server.queue_pairs.put(&mut page, &labels);
+            page
+        })
     });
     let endpoint = endpoint.transpose().map_err(|error| VerbsError::Choice(format!("--metrics: {error}")))?;
-    let metrics = endpoint.as_ref().map_or("off".to_owned(), |endpoint| endpoint.address().to_string());
+    let metrics = endpoint.as_ref().and_then(Endpoint::address).map_or("off".to_owned(), |address| address.to_string());
 
     let limits = device.limits();
     let guarantees = profile.guarantees();

@@ -17,7 +17,7 @@ pub struct Registered {
     piece_bytes: u64,
     /// How long registering took.
     pub took: Duration,
-    region: Region,
+    region: Arc<Region>,
 }
 
 /// One piece of a region; any thread may register it.
@@ -92,7 +92,12 @@ impl Registered {
         let device_memory = (device_bytes > 0)
             .then(|| DeviceMemory::new(device, device_bytes as usize).map(|memory| (memory, device_bytes)))
             .transpose()?;
-        Ok(Self { registrations, device_memory, piece_bytes, took: began.elapsed(), region })
+        Ok(Self { registrations, device_memory, piece_bytes, took: began.elapsed(), region: Arc::new(region) })
+    }
+
+    /// The region.
+    pub fn region(&self) -> Arc<Region> {
+        Arc::clone(&self.region)
     }
 
     /// Address of the region, as peers use it.

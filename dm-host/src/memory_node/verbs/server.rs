@@ -8,14 +8,15 @@
 //! calls wait for the other, so that the second does not answer while the first still destroys.
 
 use super::client::keep_alive;
-use super::counters::Counters;
 use super::secret::{Secret, Side, nonce};
 use super::wire::{self, Answer, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, Welcome, WireError, refusal};
 use crate::fabric::verbs::cm::{Channel, Event, Id};
 use crate::fabric::verbs::device::Device;
 use crate::fabric::verbs::queue_pair::{CompletionQueue, QueuePair, Sizes};
 use crate::fabric::verbs::{Patience, VerbsError};
+use crate::memory_node::counters::{self, Counters};
 use crate::memory_node::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
+use crate::metrics::{Kind, Labels, Page};
 use dm_core::remote::rpc::{Procedure, Reply};
 use rdma_sys::rdma_cm_event_type;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -24,7 +25,7 @@ use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -74,6 +75,22 @@ struct State {
     fenced: HashMap<u64, u64>,
 }
 
+/// Queue pairs, counted.
+#[derive(Debug, Default)]
+pub(super) struct QueuePairCounters {
+    pub(super) now: AtomicU64,
+    pub(super) total: AtomicU64,
+}
+
+impl QueuePairCounters {
+    pub(super) fn put(&self, page: &mut Page, labels: &Labels) {
+        let of = |count: &AtomicU64| [(labels.clone(), count.load(Ordering::Relaxed))];
+        page.put("dm_memd_queue_pairs", Kind::Gauge, "Queue pairs connected now.", of(&self.now));
+        let help = "Queue pairs connected so far.";
+        page.put("dm_memd_queue_pairs_total", Kind::Counter, help, of(&self.total));
+    }
+}
+
 /// What a memory node serves.
 pub struct Server {
     /// What clients receive; each client gets a ticket of its own.
@@ -84,8 +101,8 @@ pub struct Server {
     pub device: Arc<Device>,
     /// The exponent of the largest packet: 1..=5 for 256 to 4096 bytes.
     pub mtu: u8,
-    /// The counters.
-    pub counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) queue_pairs: Arc<QueuePairCounters>,
     completions: Arc<CompletionQueue>,
     state: Mutex<State>,
     /// Held while queue pairs are destroyed.
@@ -101,14 +118,14 @@ impl Server {
         secret: Option<Secret>,
         device: &Arc<Device>,
         mtu: u8,
-        counters: &Arc<Counters>,
     ) -> Result<Arc<Self>, VerbsError> {
         Ok(Arc::new(Self {
             welcome,
             secret,
             device: Arc::clone(device),
             mtu,
-            counters: Arc::clone(counters),
+            counters: Arc::default(),
+            queue_pairs: Arc::default(),
             // The server posts nothing, and peers' one-sided requests bring no completions to this end.
             completions: CompletionQueue::new(device, 1)?,
             state: Mutex::default(),
@@ -178,7 +195,7 @@ impl Server {
                     let server = Arc::clone(self);
                     let serve = move || {
                         if let Err(error) = server.attend(&stream) {
-                            Counters::add(&server.counters.refused_total);
+                            counters::add(&server.counters.refused_total);
                             tracing::warn!(%from, "a client was turned away: {error}");
                         }
                     };
@@ -205,12 +222,12 @@ impl Server {
         let greeted = self.greet(stream);
         self.greeting.fetch_sub(1, Ordering::Relaxed);
         let ticket = greeted?;
-        Counters::add(&self.counters.sessions);
-        Counters::add(&self.counters.sessions_total);
+        counters::add(&self.counters.processes);
+        counters::add(&self.counters.processes_total);
         let why = self.answer_calls(stream, ticket);
         tracing::info!(ticket, "a compute process is gone: {why}");
         self.end(ticket);
-        Counters::sub(&self.counters.sessions);
+        counters::sub(&self.counters.processes);
         Ok(())
     }
 
@@ -271,7 +288,7 @@ impl Server {
             }
             let call = Call::decode(&bytes);
             let value = self.execute(ticket, call.operands);
-            Counters::add(&self.counters.calls_total);
+            counters::add(&self.counters.calls_total);
             let Some(to) = self.lock().sessions.get(&ticket).map(|session| Arc::clone(&session.stream)) else {
                 return io::ErrorKind::NotConnected.into();
             };
@@ -292,6 +309,7 @@ impl Server {
             WITHDRAW => {
                 if let Some(session) = self.lock().sessions.get_mut(&ticket) {
                     session.rows.retain(|&row| row != (a, b));
+                    counters::add(&self.counters.leaves_total);
                 }
                 return Reply::Done as u64;
             }
@@ -320,6 +338,7 @@ impl Server {
         let Some(session) = state.sessions.get_mut(&ticket) else { return FENCED };
         if !session.rows.contains(&(row, incarnation)) {
             session.rows.push((row, incarnation));
+            counters::add(&self.counters.joins_total);
         }
         Reply::Done as u64
     }
@@ -346,7 +365,7 @@ impl Server {
             take(&mut state, |pair| tickets.contains(&pair.ticket))
         };
         let count = pairs.len();
-        self.counters.queue_pairs.fetch_sub(count as u64, Ordering::Relaxed);
+        self.queue_pairs.now.fetch_sub(count as u64, Ordering::Relaxed);
         destroy(pairs.into_iter());
         drop(closing);
         if !told.is_empty() {
@@ -363,14 +382,16 @@ impl Server {
     fn close(&self, which: impl Fn(&Connected) -> bool) {
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let pairs = take(&mut self.lock(), which);
-        self.counters.queue_pairs.fetch_sub(pairs.len() as u64, Ordering::Relaxed);
+        self.queue_pairs.now.fetch_sub(pairs.len() as u64, Ordering::Relaxed);
         destroy(pairs.into_iter());
         drop(closing);
     }
 
     /// Ends a session: its ticket is not accepted any more.
     fn end(&self, ticket: u64) {
-        self.lock().sessions.remove(&ticket);
+        if let Some(session) = self.lock().sessions.remove(&ticket) {
+            self.counters.deaths_total.fetch_add(session.rows.len() as u64, Ordering::Relaxed);
+        }
         self.close(|pair| pair.ticket == ticket);
     }
 
@@ -394,7 +415,7 @@ impl Server {
                 // SAFETY: the identifier of a connection request just read from this channel.
                 let Some(id) = (unsafe { Id::adopt(event.id, channel) }) else { return };
                 if let Err(answer) = self.connect(id, event) {
-                    Counters::add(&self.counters.refused_total);
+                    counters::add(&self.counters.refused_total);
                     tracing::warn!("a connection request was turned away: {answer:?}");
                 }
             }
@@ -443,10 +464,10 @@ impl Server {
         }
         let response = Pair { mtu, ticket: 0, number: 0 }.encode();
         // Counted before the peer knows of it.
-        Counters::add(&self.counters.queue_pairs);
-        Counters::add(&self.counters.queue_pairs_total);
+        counters::add(&self.queue_pairs.now);
+        counters::add(&self.queue_pairs.total);
         if let Err(error) = id.accept(made.number(), answered, &response) {
-            Counters::sub(&self.counters.queue_pairs);
+            counters::sub(&self.queue_pairs.now);
             tracing::error!("{error}");
             return Err(Answer::Device);
         }

@@ -6,9 +6,8 @@ use crate::fabric::devices::{self, RdmaDevice, RdmaGid, RdmaPort};
 use crate::fabric::verbs::VerbsError;
 use crate::fabric::verbs::profile::Profile;
 use clap::Args;
-use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Settings of `--fabric verbs`. The short ones are those of perftest.
 #[derive(Clone, Debug, Default, Args)]
@@ -42,10 +41,6 @@ pub struct VerbsArguments {
     #[arg(short = 'm', long, value_name = "BYTES")]
     pub mtu: Option<u32>,
 
-    /// Serve counters for Prometheus there, e.g. 127.0.0.1:9471
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub metrics: Option<SocketAddr>,
-
     /// Size of one registration of the region, a power of two; several are made at a time
     #[arg(long, value_name = "SIZE", value_parser = crate::memory_node::size::bytes, default_value = "4GiB")]
     pub registration_size: u64,
@@ -54,10 +49,6 @@ pub struct VerbsArguments {
     /// device]
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub profile: Option<Profile>,
-
-    /// Read settings from a TOML file: the long names as keys; the command line counts more
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
 }
 
 fn profile(name: &str) -> Result<Profile, String> {
@@ -207,28 +198,6 @@ pub fn source(
     Ok(Some(SocketAddr::new(ip, 0)))
 }
 
-/// Turns a TOML file of settings into arguments: `key = "value"` is `--key value`, `key = true` is `--key`.
-pub fn arguments_of_file(path: &Path) -> Result<Vec<OsString>, VerbsError> {
-    let wrong = |what: String| VerbsError::Choice(format!("--config {}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let table: toml::Table = toml::from_str(&text).map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-        wrong(format!("line {line}: {}", error.message().replace('\n', " ")))
-    })?;
-    let mut arguments = Vec::new();
-    for (key, value) in table {
-        let flag = format!("--{}", key.replace('_', "-"));
-        match value {
-            toml::Value::Boolean(false) => {}
-            toml::Value::Boolean(true) => arguments.push(flag.into()),
-            toml::Value::String(text) => arguments.extend([flag.into(), text.into()]),
-            toml::Value::Integer(number) => arguments.extend([flag.into(), number.to_string().into()]),
-            other => return Err(wrong(format!("{key}: a {} is no setting", other.type_str()))),
-        }
-    }
-    Ok(arguments)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,20 +265,5 @@ mod tests {
         assert!(with(&|a| a.listen = Some("10.9.9.9".to_owned())).contains("they have 10.0.0.1 (mlx5_0)"));
         let who = VerbsArguments::default().secret().unwrap_err().to_string();
         assert!(who.contains("--secret-file") && who.contains("--insecure"));
-    }
-
-    #[test]
-    fn a_file_says_what_the_command_line_would() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("memd.toml");
-        std::fs::write(&path, "size = \"4GiB\"\nlisten = \"10.0.0.1\"\nmtu = 1024\ninsecure = true\nhugetlb = false\n")
-            .unwrap();
-        let arguments = arguments_of_file(&path).unwrap();
-        for pair in [["--size", "4GiB"], ["--mtu", "1024"]] {
-            assert!(arguments.windows(2).any(|found| found == pair), "{arguments:?}");
-        }
-        assert!(arguments.contains(&"--insecure".into()) && !arguments.contains(&"--hugetlb".into()));
-        std::fs::write(&path, "size = \n").unwrap();
-        assert!(arguments_of_file(&path).unwrap_err().to_string().contains("line 1"));
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod dump;
 mod generate;
 mod memd;
+mod metrics;
 mod pool;
 mod repair;
 mod simulation;
