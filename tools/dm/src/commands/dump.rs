@@ -292,6 +292,14 @@ fn cut_short(error: &io::Error, records: u64) -> String {
     }
 }
 
+/// Reads a dump to its end, as `dm load` does before it writes anything. Returns how many records it has, or one line that
+/// says what is wrong.
+pub fn check_dump(input: impl Read) -> Result<u64, String> {
+    let mut reader = Reader::new(input, Path::new("-")).map_err(|failure| failure.to_string())?;
+    while reader.next().map_err(|failure| failure.to_string())?.is_some() {}
+    Ok(reader.count)
+}
+
 pub(super) fn load(arguments: &LoadArguments) -> Result<(), Failure> {
     let path = &arguments.file;
     let open = || {

@@ -16,6 +16,8 @@ mod repair;
 pub(crate) mod shell;
 mod verify;
 
+pub use dump::check_dump;
+
 use crate::failure::Failure;
 use crate::{bench, churn, figures, soak};
 use clap::error::ErrorKind;
