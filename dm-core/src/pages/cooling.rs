@@ -133,6 +133,11 @@ impl<'s> Fifo<'s> {
     }
 }
 
+/// A number below `end`.
+fn draw(lane: &Lane<'_>, end: u32) -> u32 {
+    ((u64::from(lane.next_turn()) * u64::from(end)) >> 32) as u32
+}
+
 impl<'s> PageStore<'s> {
     fn fifos(&self) -> usize {
         self.cooling.len() / self.shape.cooling.fifo(self.frame_count as usize).0.max(1)
@@ -161,7 +166,7 @@ impl<'s> PageStore<'s> {
                     return Some(index);
                 }
             }
-            let from = self.draw(lane, self.fifos() as u32) as usize;
+            let from = draw(lane, self.fifos() as u32) as usize;
             for step in 0..FIFOS_PROBED.min(self.fifos()) {
                 if let Some(index) = self.evict_oldest(lane, record, (from + step) % self.fifos()) {
                     return Some(index);
@@ -173,14 +178,9 @@ impl<'s> PageStore<'s> {
         turns.find(|index| self.evict(lane, record, *index, None))
     }
 
-    /// A number below `end`.
-    fn draw(&self, lane: &Lane<'_>, end: u32) -> u32 {
-        (u64::from(lane.next_turn()) * u64::from(end) >> 32) as u32
-    }
-
     /// Picks a page and lets it cool. Returns what fell out of its FIFO.
     fn cool_one(&self, lane: &Lane<'_>) -> Option<Cooled> {
-        let index = self.draw(lane, self.frame_count);
+        let index = draw(lane, self.frame_count);
         let frame = self.frame(index)?;
         if frame.flags() & (MAPPED | FROZEN) != MAPPED {
             return None;
@@ -197,14 +197,12 @@ impl<'s> PageStore<'s> {
     }
 
     fn push_cooled(&self, frame: Frame<'_>, cooled: Cooled) -> Option<Cooled> {
-        match self.fifo_of(frame) {
-            Ok(fifo) => fifo.push(cooled),
-            Err(_) => {
-                // A page in no FIFO is hot, so that it can be picked again.
-                frame.warm();
-                None
-            }
-        }
+        let Ok(fifo) = self.fifo_of(frame) else {
+            // A page in no FIFO is hot, so that it can be picked again.
+            frame.warm();
+            return None;
+        };
+        fifo.push(cooled)
     }
 
     /// A page that was picked while dirty is flushed: it goes into its FIFO, unless it was used since. If both this lane
@@ -274,7 +272,7 @@ impl<'s> PageStore<'s> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::storage;
+    use super::super::tests::{clear, storage};
     use super::*;
 
     fn cooled(index: u32) -> Cooled {
@@ -285,7 +283,7 @@ mod tests {
     fn what_falls_out_of_a_fifo_is_its_oldest() {
         for slots in [6, 23] {
             let words = storage(SLOTS + 2 * slots);
-            words.iter().for_each(|word| word.store(0, Relaxed));
+            clear(&words);
             let fifo = Fifo::latch(&words, slots).unwrap();
             assert!(Fifo::latch(&words, slots).is_err());
             assert_eq!(fifo.pop(), None);

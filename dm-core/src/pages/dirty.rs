@@ -97,11 +97,9 @@ impl<'s> PageStore<'s> {
     fn join_links(&self, list: &List, before: u32, after: u32) {
         let [to_before, to_after] = list.links;
         let [first, last] = list.ends;
-        let set = |number: u32, link: usize, end: usize, to: u32| {
-            match number.checked_sub(1) {
-                Some(index) => self.frame(index).into_iter().for_each(|frame| frame.set_word(link, to)),
-                None => self.control(end).into_iter().for_each(|word| word.store(to, Relaxed)),
-            };
+        let set = |number: u32, link: usize, end: usize, to: u32| match number.checked_sub(1) {
+            Some(index) => self.frame(index).into_iter().for_each(|frame| frame.set_word(link, to)),
+            None => self.control(end).into_iter().for_each(|word| word.store(to, Relaxed)),
         };
         set(before, to_after, first, after);
         set(after, to_before, last, before);

@@ -364,7 +364,7 @@ impl<'s> Frame<'s> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::storage;
+    use super::super::tests::{clear, storage};
     use super::*;
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_reader_accepts_no_page_that_was_written_meanwhile_and_no_other_generation() {
         let words = storage(HEADER_WORDS + 16);
-        words.iter().for_each(|word| word.store(0, Relaxed));
+        clear(&words);
         let frame = Frame::new(&words).unwrap();
         let id = Address::from_bits(1 << 48 | 128);
         frame.name(id);
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn heat_tells_one_cooling_from_the_next() {
         let words = storage(HEADER_WORDS);
-        words.iter().for_each(|word| word.store(0, Relaxed));
+        clear(&words);
         let frame = Frame::new(&words).unwrap();
         let first = frame.cool().unwrap();
         assert_eq!(frame.cool(), None, "it cools already");

@@ -2,7 +2,7 @@
 
 use super::frame::{DIRTY, FLUSHING, FROZEN, Frame};
 use super::latch::Latched;
-use super::record::FROZEN_SLOTS;
+use super::record::{FROZEN_SLOTS, Record};
 use super::table::Chain;
 use super::{FrameName, PageStore, Refused};
 use crate::lane::Lane;
@@ -123,7 +123,7 @@ impl<'s> PageStore<'s> {
     /// them.
     pub fn frozen_by(&self, lane: &Lane<'_>) -> impl Iterator<Item = Frozen> {
         let record = self.record(lane.id());
-        record.into_iter().flat_map(|record| record.frozen()).filter_map(|index| {
+        record.into_iter().flat_map(Record::frozen).filter_map(|index| {
             let generation = self.frame(index)?.generation();
             Some(Frozen(FrameName { index, generation }))
         })

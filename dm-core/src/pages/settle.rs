@@ -3,10 +3,11 @@
 use super::admission::Admit;
 use super::fill::{Fill, Found};
 use super::frame::{FLUSHING, FROZEN};
+use super::record::Record;
 use super::{FrameName, PageStore, Refused};
 use crate::lane::{Lane, Unsettled};
 use crate::mutants::{Mutant, planted};
-use crate::operation::OpError;
+use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::verbs::Request;
 
@@ -45,7 +46,7 @@ impl PageStore<'_> {
 
     /// Whether the lane has a fill, a flush or a frozen page that it has not ended, or a place among waiters.
     pub fn owes(&self, lane: &Lane<'_>) -> bool {
-        self.record(lane.id()).is_some_and(|record| record.owes())
+        self.record(lane.id()).is_some_and(Record::owes)
     }
 
     /// What a lane does first when it is woken: it wakes the next. `false`: it was not woken, and parks again.
@@ -161,8 +162,11 @@ impl PageStore<'_> {
                 Ok(Paid::One) => lane.port().call(Request::pause(0)).await.map(|_| ())?,
                 Ok(Paid::Waits) => self.wait(lane).await?,
                 Err(Refused::Busy) => self.yield_now(lane).await?,
-                // Not the lane's any more.
-                Err(_) => return Ok(()),
+                Err(Refused::MailboxFull) => lane.port().submit().await?,
+                Err(_) => {
+                    let what = "the page store and its record of the lane disagree about what the lane owes";
+                    return Err(OpError::harmless(Cause::BadInput(what)));
+                }
             }
         }
     }

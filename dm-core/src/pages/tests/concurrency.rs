@@ -1,7 +1,7 @@
 //! Lanes on several threads: a store far too small for its pages, with flushes, splits and lanes that are dropped.
 
 use super::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Barrier, Mutex};
 
 const PAGES: u64 = 24;
@@ -48,14 +48,14 @@ fn insist<R>(mut attempt: impl FnMut() -> Result<R, Refused>) -> Result<R, Refus
     }
 }
 
-impl Actor<'_, '_> {
+impl<'s> Actor<'_, 's> {
     fn below(&mut self, end: u64) -> u64 {
         self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.draw >> 33) % end
     }
 
     /// Does something with the store as this lane, and delivers the wakes.
-    fn with<R>(&self, act: impl FnOnce(&PageStore<'_>, &Lane<'_>) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&PageStore<'s>, &Lane<'_>) -> R) -> R {
         let lane = lane(self.id);
         // The draws differ from one call to the next.
         (0..self.draw % 7).for_each(|_| _ = lane.next_turn());
@@ -72,7 +72,7 @@ impl Actor<'_, '_> {
             while !self.world.woken[usize::from(self.id)].swap(false, Relaxed) {
                 std::thread::yield_now();
             }
-            if self.with(|store, lane| store.wake_next(lane)) {
+            if self.with(PageStore::wake_next) {
                 return;
             }
         }
@@ -80,13 +80,13 @@ impl Actor<'_, '_> {
 
     fn settle(&self) {
         loop {
-            match insist(|| self.with(|store, lane| store.pay(lane))).unwrap() {
+            match insist(|| self.with(PageStore::pay)).unwrap() {
                 Paid::Nothing => break,
                 Paid::One => {}
                 Paid::Waits => self.park(),
             }
         }
-        assert!(!self.with(|store, lane| store.owes(lane)));
+        assert!(!self.with(PageStore::owes));
     }
 
     /// The first of all: lane 0 has a fill until every other lane waits for it.

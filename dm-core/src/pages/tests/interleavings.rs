@@ -8,7 +8,6 @@ use super::*;
 use crate::mutants::{Mutant, with_planted};
 use core::hash::{Hash, Hasher};
 use std::collections::{HashSet, hash_map::DefaultHasher};
-use std::sync::atomic::Ordering::Relaxed;
 use std::{format, string::String};
 
 const PAGES: usize = 3;
@@ -134,7 +133,7 @@ impl Model<'_> {
             for woken in woken(&lane) {
                 next.actors[usize::from(woken)].woken = true;
             }
-            self.check(&store, &next)
+            Self::check(&store, &next)
         });
         next.words = self.words.iter().map(|word| word.load(Relaxed)).collect();
         self.forget_counters(&mut next.words);
@@ -155,7 +154,7 @@ impl Model<'_> {
     }
 
     /// What holds in every state.
-    fn check(&self, store: &PageStore<'_>, state: &State) -> Result<(), String> {
+    fn check(store: &PageStore<'_>, state: &State) -> Result<(), String> {
         let seen = states(store);
         if let Some(pair) = seen.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(format!("two copies: {pair:?}"));
@@ -411,7 +410,7 @@ impl Model<'_> {
 
     /// Looks at every state that can come. Returns how many there are, or what is wrong with one.
     fn explore(&self, drops: u8) -> Result<usize, String> {
-        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        clear(self.words);
         let actor = Actor { at: At::Start, done: 0, looks: 0, woken: false, frozen: None };
         let first = State {
             words: self.words.iter().map(|_| 0).collect(),

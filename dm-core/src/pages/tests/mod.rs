@@ -8,6 +8,7 @@ use crate::marks::Mark;
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, NodeId, Verb};
 use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 use std::vec::Vec;
 
 mod concurrency;
@@ -25,6 +26,13 @@ pub(super) const SHAPE: Shape =
 /// Words that are not zero: the store must not rely on the content of its storage.
 pub(super) fn storage(words: usize) -> Vec<AtomicU32> {
     (0..words as u32).map(|i| AtomicU32::new(i.wrapping_mul(0x9E37_79B9) | 1)).collect()
+}
+
+/// Words in which nothing is.
+pub(super) fn clear(words: &[AtomicU32]) {
+    for word in words {
+        word.store(0, Relaxed);
+    }
 }
 
 /// The address of a page.
