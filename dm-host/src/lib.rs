@@ -149,7 +149,7 @@
 //!   (feature `verbs`) with queue pairs of an RDMA device.
 //! - [`memory_node`]: the daemon that owns a region and hands it out, and the client that connects to the daemon.
 //! - [`pool`]: the memory nodes that this process is connected to, and the indexes there.
-//! - [`compute_node`]: a process that has a row in a pool.
+//! - [`compute_node`]: a process that has a row in a pool. [`repair`]: finishes what dead ones left.
 //! - `rootless`: an index whose root word is 0: new, or damaged.
 //! - [`keeper`]: the thread that keeps a compute node's lease.
 //! - [`solo`]: drives one future on one lane on the calling thread.
@@ -178,6 +178,7 @@ mod metrics;
 pub mod pool;
 pub mod prelude;
 pub mod region;
+pub mod repair;
 mod rootless;
 pub mod session;
 pub mod solo;

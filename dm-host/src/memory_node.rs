@@ -36,7 +36,8 @@
 //!   good.
 //! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives returns.
 //! - [`daemon`]: the program around [`serve`]. `arguments`: its command line; `size`: sizes on command lines; `log`: its
-//!   log; `counters`: its metrics.
+//!   log; `counters`: its metrics; `sweeper`: frees rows of
+//!   the dead.
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod arguments;
@@ -50,6 +51,7 @@ mod message;
 pub(crate) mod process;
 mod server;
 mod size;
+mod sweeper;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 mod watcher;

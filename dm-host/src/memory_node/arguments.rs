@@ -2,6 +2,7 @@
 
 use super::log::LogLevel;
 use super::size;
+use super::sweeper::DeadRow;
 #[cfg(feature = "verbs")]
 use super::verbs::settings::VerbsArguments;
 use crate::pool::{pool_id, pool_name};
@@ -85,6 +86,19 @@ pub struct Arguments {
     /// Read settings from a TOML file: the long names as keys; the command line counts more
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Control sockets of the pool's other memory nodes, for memory node 0: it frees the rows of compute processes that it
+    /// saw die
+    #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
+    pub(super) peers: Vec<PathBuf>,
+
+    /// Leave the rows of compute processes that die to others, and to `dm repair`
+    #[arg(long)]
+    pub(super) no_sweep: bool,
+
+    /// Be not a daemon but sweep these rows, and end: what a daemon starts
+    #[arg(long, value_delimiter = ',', value_name = "ROW:INCARNATION,...", hide = true)]
+    pub(super) sweep_rows: Vec<DeadRow>,
 
     /// Die when the process that started this one does
     #[arg(long)]

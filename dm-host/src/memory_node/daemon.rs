@@ -11,19 +11,22 @@
 
 pub use super::arguments::Arguments;
 use super::arguments::{FabricKind, Lines};
-use super::{ServeOptions, log, serve};
+use super::{ServeOptions, log, serve, sweeper};
 use crate::fabric::shm::litmus;
 use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec, lines};
+use dm_core::remote::row::Member;
 use dm_core::verbs::NodeId;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::error::Error;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::sync::mpsc::Sender;
 
 /// Runs the daemon until it is told to stop, as a program called `program`.
 pub fn main(program: &str, arguments: &Arguments) -> ExitCode {
@@ -46,6 +49,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         if getppid() != parent {
             return Err("the process that started this one is gone".into());
         }
+    }
+    if !arguments.sweep_rows.is_empty() {
+        let sockets: Vec<_> = arguments.socket.iter().chain(&arguments.peers).cloned().collect();
+        return Ok(sweeper::sweep(&sockets, &arguments.sweep_rows)?);
     }
     let (stop, raise) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
@@ -78,12 +85,14 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
         memory_nodes: arguments.memory_nodes,
         incarnation: arguments.incarnation.unwrap_or(1),
         metrics: arguments.metrics,
+        deaths: None,
     };
     options.check()?;
     let (plan, incarnation) = arguments.plan_for(&region, region.layout().device_bytes)?;
     options.incarnation = incarnation;
     // Before anything else, so that a region that cannot hold a pool is refused before the socket exists.
     let superblock = pool::format(&plan)?;
+    options.deaths = start_sweeper(arguments, &options)?;
     let format = |region: &Region| region.write_image(0, &superblock);
     serve(region, &options, format, stop, |ready| {
         // The process that started the daemon may have closed its end of the pipe; that is no reason to stop.
@@ -93,6 +102,33 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
     })?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     Ok(())
+}
+
+/// Starts to sweep after compute processes that die, where that is this daemon's task.
+fn start_sweeper(arguments: &Arguments, options: &ServeOptions) -> std::io::Result<Option<Sender<Member>>> {
+    if arguments.no_sweep || options.node_id != NodeId(0) {
+        return Ok(None);
+    }
+    if arguments.peers.len() + 1 != usize::from(options.memory_nodes) {
+        tracing::info!(
+            "rows of compute processes that die wait for `dm repair`: --peers would have to name the sockets of the \
+             pool's {} other memory nodes",
+            options.memory_nodes - 1
+        );
+        return Ok(None);
+    }
+    // This program is `dm-memd`, or `dm` with a subcommand.
+    let subcommand = std::env::args_os().nth(1).filter(|word| word == "memd");
+    let mut program: Vec<OsString> = subcommand.into_iter().collect();
+    program.extend(["--exit-with-parent".into(), "--socket".into(), options.socket.clone().into()]);
+    if !arguments.peers.is_empty() {
+        let peers: Vec<_> = arguments.peers.iter().map(|peer| peer.as_os_str()).collect();
+        program.extend(["--peers".into(), peers.join(OsStr::new(","))]);
+    }
+    if let Some(level) = arguments.log_level {
+        program.extend(["--log-level".into(), level.directive().into()]);
+    }
+    sweeper::start(program).map(Some)
 }
 
 /// The line mode, and on what grounds.

@@ -22,7 +22,7 @@ pub(super) enum LogLevel {
 }
 
 impl LogLevel {
-    fn directive(self) -> &'static str {
+    pub(super) fn directive(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::Error => "error",

@@ -8,6 +8,8 @@ use super::wire::{Answer, HELLO_BYTES, Hello, VERSION, Welcome, WireError, refus
 use crate::metrics::Endpoint;
 use crate::region::Region;
 use crate::region::lines::AccessError;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::row;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::NodeId;
 use rustix::cmsg_space;
@@ -25,6 +27,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -89,6 +92,8 @@ pub struct ServeOptions {
     pub incarnation: u64,
     /// Where to serve metrics for Prometheus; port 0: any free port. `None`: nowhere.
     pub metrics: Option<SocketAddr>,
+    /// Told which compute nodes have died with their process: their rows are to be swept.
+    pub deaths: Option<Sender<row::Member>>,
 }
 
 impl ServeOptions {
@@ -508,7 +513,7 @@ impl Server<'_> {
                 let lines = self.region.release_dead_writers(u64::from(connection));
                 let dead = self.members.forget(connection);
                 self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);
-                tell_deaths(dead, member, lines, "is gone");
+                tell_deaths(self.options, dead, member, lines, "is gone");
                 continue;
             }
             let killed = member.process.as_ref().is_some_and(|process| process.kill().is_ok());
@@ -602,17 +607,21 @@ impl Server<'_> {
         let lines = self.region.release_dead_writers(u64::from(member.connection));
         let dead = self.members.forget(member.connection);
         self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);
-        tell_deaths(dead, &member, lines, why);
+        tell_deaths(self.options, dead, &member, lines, why);
     }
 }
 
 /// Tells of a process that is gone which compute nodes it had not withdrawn; those have died with it.
-fn tell_deaths(names: Vec<Name>, member: &Member, lines: u32, why: &str) {
+fn tell_deaths(options: &ServeOptions, names: Vec<Name>, member: &Member, lines: u32, why: &str) {
     let (connection, pid) = (member.connection, member.pid.map(Pid::as_raw_nonzero));
     if names.is_empty() {
         tracing::debug!(connection, pid, lines, "a compute process {why}");
     }
     for Name { row, incarnation } in names {
+        if let Some(deaths) = &options.deaths {
+            // Without a receiver nobody sweeps any more.
+            let _ = deaths.send(row::Member { row: RowId(row), incarnation, nonce: 0 });
+        }
         tracing::warn!(
             row,
             incarnation,

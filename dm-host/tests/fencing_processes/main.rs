@@ -44,7 +44,9 @@ struct Daemon {
 
 fn memd(socket: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
-    command.args(["--size", "8MiB", "--chunk-size", "64KiB", "--locks", "31", "--exit-with-parent", "--socket"]);
+    // These tests fence and take over what the dead leave, themselves.
+    command.args(["--size", "8MiB", "--chunk-size", "64KiB", "--locks", "31", "--exit-with-parent", "--no-sweep"]);
+    command.arg("--socket");
     command.arg(socket).args(more).stdout(Stdio::piped());
     command
 }

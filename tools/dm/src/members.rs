@@ -1,153 +1,23 @@
-//! Which compute nodes are in a pool, and which hold its locks: looked up without joining it.
+//! Which compute nodes are in the pool, and which hold its locks: looked up without joining it.
 
 use crate::failure::Failure;
 use dm_core::lane::Lane;
-use dm_core::membership::rows;
-use dm_core::remote::NodeGeometry;
-use dm_core::remote::lock_word::{LockWord, RowId};
-use dm_core::remote::row::{RowState, RowWord};
-use dm_core::verbs::{Label, LaneId, NodeId, Request};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::pool::Pool;
-use dm_host::solo::block_on;
-use std::time::{Duration, Instant};
+use dm_host::repair::{RepairError, members};
 
-/// Bytes of a lock table READ at once.
-pub(crate) const WINDOW_BYTES: usize = 64 << 10;
+pub(crate) use members::{Member, WINDOW_BYTES, held_locks, members, on_lane, watch};
 
-/// A compute-node row that is taken, or was.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    /// Its row.
-    pub(crate) row: RowId,
-    /// The row word.
-    pub(crate) word: RowWord,
-    /// Its state.
-    pub(crate) state: RowState,
-    /// Its lanes, if it has announced them.
-    pub(crate) lanes: Option<u16>,
-    /// Its host, if it has announced it.
-    pub(crate) host: Option<String>,
-    /// The stored heartbeat. A row that was claimed and not announced yet has that of an earlier incarnation, which
-    /// does not move.
-    pub(crate) heartbeat: u64,
-    /// Its lease, if it has announced one.
-    pub(crate) lease: Option<Duration>,
-    /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
-    pub(crate) unresponsive: Duration,
-}
-
-impl Member {
-    /// The lease that an observer whose own lease is `lease` grants it: the longer of the two.
-    pub(crate) fn effective_lease(&self, lease: Duration) -> Duration {
-        self.lease.map_or(lease, |stored| stored.max(lease))
-    }
-
-    /// Whether it should have a heartbeat.
-    pub(crate) fn is_live(&self) -> bool {
-        self.state == RowState::Live
+impl From<RepairError> for Failure {
+    fn from(error: RepairError) -> Self {
+        Self::run(error)
     }
 }
 
-/// Read access to a pool: a fabric and a lane with [`WINDOW_BYTES`] of scratch.
+/// Read access to a pool: see there.
 pub(crate) fn with_read_access<R>(
     pool: &Pool,
     run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let mut fabric = pool.fabric().map_err(Failure::run)?;
-    let mut scratch = vec![0; WINDOW_BYTES];
-    let lane = Lane::new(LaneId(0), &mut scratch);
-    run(&mut fabric, &lane)
-}
-
-/// Every row that is taken, or was.
-pub(crate) fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Vec<Member>, Failure> {
-    let geometry = &pool.geometry()[0];
-    let mut members = Vec::new();
-    for number in 1..geometry.row_count as u16 {
-        let row =
-            on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, RowId(number), 0)))
-                .map_err(Failure::run)?;
-        let view = match row.decode() {
-            Ok(view) => view,
-            Err(what) => return Err(Failure::Run(format!("compute-node row {number} is corrupt: {what}"))),
-        };
-        if view.state == RowState::Free && view.incarnation == 0 {
-            continue;
-        }
-        members.push(Member {
-            row: RowId(number),
-            word: RowWord(row.word.get()),
-            state: view.state,
-            lanes: view.life.map(|life| life.lanes),
-            host: view.life.map(|life| life.host.to_owned()),
-            heartbeat: row.heartbeat.get(),
-            lease: view.life.and_then(|life| life.lease_ns).map(Duration::from_nanos),
-            unresponsive: Duration::ZERO,
-        });
-    }
-    Ok(members)
-}
-
-/// Looks at live rows again and again, for at most `time`, until the heartbeat of each has moved.
-pub(crate) fn watch(
-    pool: &Pool,
-    fabric: &mut AnyFabric,
-    lane: &Lane<'_>,
-    members: &mut [Member],
-    time: Duration,
-) -> Result<(), Failure> {
-    let geometry = &pool.geometry()[0];
-    let began = Instant::now();
-    let mut beats = vec![false; members.len()];
-    while began.elapsed() < time && members.iter().zip(&beats).any(|(member, beats)| member.is_live() && !beats) {
-        std::thread::sleep(Duration::from_millis(20).min(time.saturating_sub(began.elapsed())));
-        for (member, beats) in members.iter_mut().zip(&mut beats).filter(|(member, beats)| member.is_live() && !**beats)
-        {
-            let row =
-                on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, member.row, 0)))
-                    .map_err(Failure::run)?;
-            *beats = (row.word.get(), row.heartbeat.get()) != (member.word.0, member.heartbeat);
-            member.unresponsive = if *beats { Duration::ZERO } else { began.elapsed() };
-        }
-    }
-    Ok(())
-}
-
-/// Lock words of a memory node that are not free.
-pub(crate) fn held_locks(
-    fabric: &mut AnyFabric,
-    lane: &Lane<'_>,
-    node: NodeId,
-    geometry: &NodeGeometry,
-) -> Result<Vec<(u32, LockWord)>, Failure> {
-    let mut held = Vec::new();
-    let per_window = (WINDOW_BYTES / 8) as u32;
-    let mut first = 0;
-    while first < geometry.lock_count {
-        let count = per_window.min(geometry.lock_count - first);
-        let request = Request::read(Label::Tool, node, geometry.lock_offset(first), count as usize * 8, 0)
-            .in_space(geometry.lock_space);
-        on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, lane.port().call(request)))
-            .map_err(Failure::run)?;
-        lane.port().with(|scratch| {
-            for (index, word) in (first..).zip(scratch.chunks_exact(8).take(count as usize)) {
-                let word = LockWord(u64::from_le_bytes(*word.first_chunk().unwrap_or(&[0; 8])));
-                if !word.is_free() {
-                    held.push((index, word));
-                }
-            }
-        });
-        first += count;
-    }
-    Ok(held)
-}
-
-/// Ties the lane's lifetime to the fabric's.
-pub(crate) fn on_lane<'m, R>(
-    fabric: &mut AnyFabric,
-    lane: &Lane<'m>,
-    run: impl FnOnce(&mut AnyFabric, &Lane<'m>) -> R,
-) -> R {
-    run(fabric, lane)
+    members::with_read_access(pool, run)
 }

@@ -69,6 +69,8 @@ impl Children {
                 .arg("--socket")
                 .arg(&socket)
                 .arg("--exit-with-parent")
+                // Whoever runs a pool of its own lets processes die to see how others recover.
+                .arg("--no-sweep")
                 // Nobody reads the rest: what stops it at its start is an error.
                 .args(["--log-level", "error"]);
             if let Some(bytes) = start.chunk_bytes {

@@ -21,3 +21,18 @@ pub(crate) struct Repaired {
     /// Bytes of nodes never written in those.
     pub(crate) unwritten_bytes: u64,
 }
+
+impl From<dm_host::repair::Repaired> for Repaired {
+    fn from(repaired: dm_host::repair::Repaired) -> Self {
+        let dm_host::repair::Repaired {
+            rows_fenced,
+            rows_freed,
+            rows_kept,
+            locks,
+            chunks_freed,
+            chunks_kept,
+            unwritten_bytes,
+        } = repaired;
+        Self { rows_fenced, rows_freed, rows_kept, locks, chunks_freed, chunks_kept, unwritten_bytes }
+    }
+}

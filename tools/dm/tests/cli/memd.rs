@@ -51,7 +51,7 @@ fn joined(socket: &str) -> (Child, ChildStdin) {
 #[test]
 fn the_log_has_a_line_for_each_join_leave_death_refusal_and_the_end() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = logged(directory.path(), "", |_, _| {});
+    let daemon = logged(directory.path(), "--no-sweep", |_, _| {});
     let socket = directory.path().join("0").display().to_string();
     dm(&format!("create --pool {socket} --name it")).good();
     // Killed, it leaves nothing behind but its row.
@@ -141,7 +141,7 @@ fn ycsbs_length_of_values_is_honoured_or_noted() {
 #[test]
 fn fencing_is_told_once_and_then_the_death() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = logged(directory.path(), "--log-level warn", |_, _| {});
+    let daemon = logged(directory.path(), "--log-level warn --no-sweep", |_, _| {});
     let socket = directory.path().join("0").display().to_string();
     dm(&format!("create --pool {socket} --name it")).good();
     let (mut shell, _input) = joined(&socket);
