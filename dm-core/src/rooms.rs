@@ -4,7 +4,7 @@
 
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::Mutant;
-use crate::{btree, compute, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
+use crate::{btree, compute, dex, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
 
 macro_rules! rooms {
     ([$($Kind:ident $kind:ident),*]) => {
@@ -36,6 +36,7 @@ macro_rules! rooms {
             btree::mutants::DECLARED,
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*
+            dex::mutants::DECLARED,
             items::mutants::DECLARED,
         ];
     };

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["compute", "pages"],
     &["index"],
     &["btree", "radix"],
-    &["sherman", "chime", "smart", "dolphin", "toy"],
+    &["sherman", "chime", "smart", "dolphin", "dex", "toy"],
     &["items"],
     &["rooms"],
 ];

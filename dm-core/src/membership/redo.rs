@@ -65,8 +65,8 @@ const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
 /// Bytes of a redo record before those that it repeats.
 pub const HEADER_BYTES: usize = 64;
 
-/// CRC-32C by table: redo records are made on the path of writes.
-const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+/// CRC-32C by table: redo records, and records of logs, are made on the path of writes.
+pub(crate) const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 const CHECKSUM_BYTES: usize = size_of::<Le32>();
 

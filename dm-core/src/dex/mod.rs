@@ -1,0 +1,31 @@
+//! DEX: partitions of keys with owners, which cache leaves, dirty, and write them back.
+//!
+//! After Lu et al., "DEX: Scalable Range Indexing on Disaggregated Memory" (PVLDB 17(10), 2024).
+//!
+//! ```text
+//!  memory node 0                compute node                               memory nodes
+//! ┌───────────────────────┐    ┌─────────────────────────────────────┐    ┌───────────────────────┐
+//! │ entry 0: row 3, epoch │    │ inner nodes, copied, clean          │    │ inner nodes, shared   │
+//! │ entry 1: row 7, epoch │◄──►│ leaves of its own entries, dirty    │───►│ leaves                │ flush: image, page
+//! │ entry 2: free         │    │ log lines that are not durable      │───►│ ring of log lines     │ group: head, lines
+//! └───────────────────────┘    └─────────────────────────────────────┘    └───────────────────────┘
+//! ```
+//!
+//! **What exists**: two rooms, which stand on their own, and nothing that uses them. The kind is not in the
+//! [registry](crate::registry), and no index of it can be created.
+//!
+//! | room | what it is | exists |
+//! |---|---|---|
+//! | [`plan`] | the whole index, argued: what an acknowledgement means, deaths, races, holes, steps | |
+//! | [`ownership`] | which compute node has which keys: the table, changes of owners, tenures | yes |
+//! | [`log`] | the ring of a compute node: records, groups, head, replay | yes |
+//! | [`image`] | images of pages in front of their flushes | layout, and which image counts |
+//! | pages | frames of leaves: fills, changes, dirty pages, eviction | no |
+//! | operations, recovery, parameters | | no |
+
+pub mod image;
+pub mod log;
+pub mod mutants;
+pub mod ownership;
+#[doc = include_str!("plan.md")]
+pub mod plan {}

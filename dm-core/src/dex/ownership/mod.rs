@@ -1,0 +1,254 @@
+//! Ownership: which compute node has which range of keys.
+//!
+//! ```text
+//!  63          36 35          20 19           4 3     0
+//! ┌──────────────┬──────────────┬──────────────┬───────┐
+//! │ epoch        │ log row      │ owner row    │ state │   one word per entry, changed by CAS only
+//! └──────────────┴──────────────┴──────────────┴───────┘
+//!
+//!             claim                     owner fenced and DEAD            replayed and flushed
+//!   FREE ─────────────► OWNED ◄─┐ renew ──────────────────► RECOVERING ──────────────────────► OWNED
+//!    ▲                    │  └──┘                            │    ▲  finder fenced and DEAD     by the finder
+//!    └────────────────────┘                                  └────┘
+//!           release: drained and flushed
+//! ```
+//!
+//! A key belongs to one *entry* of a table on memory node 0, and an entry to one compute node at most. **Every change of
+//! the word raises the epoch by one.** So no word is ever there twice, a CAS that comes late loses, and what is stamped
+//! with an epoch is in the order in which it was written: log records, pages, page images.
+//!
+//! | room | what it is |
+//! |---|---|
+//! | (here) | the word, and its changes |
+//! | [`table`] | the table as stored; boundaries that are given, even, or quantiles |
+//! | [`partition`] | what a compute node knows of the table: `owner_of`, its own tenures |
+//! | [`steps`] | the requests: READ the table, claim, look after a dead owner, release |
+//!
+//! **Who is admitted.** A compute node serves a key while three things hold: it has the entry's *tenure*
+//! ([`partition::Partition::admit`]), the operation saw the same epoch when it began and when it changed something, and
+//! the compute node's lease was valid at a time that was read after the leaf was read. The word alone does not admit
+//! anybody: a finder's word names it before its replay is done.
+//!
+//! **Why the log row is in the word.** While an entry is RECOVERING, records that are in no page may be in the ring of the
+//! last owner only. Finders may die, one after the other; each keeps the log row. A row is not freed, and its
+//! ring is not given back, while an entry names the row or is RECOVERING ([`OwnerWord::keeps`]). The latter is for finders
+//! that died: their page images may be what a torn page needs, and no word names them any more.
+
+pub mod partition;
+pub mod steps;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use super::log::lsn::EPOCH_MAX;
+use crate::layout::fields::Field;
+use crate::layout::record::{cut, mask};
+use crate::remote::lock_word::RowId;
+use thiserror::Error;
+
+/// Epochs that are kept for deaths: nobody claims or renews an entry above [`EPOCH_MAX`] less this.
+pub const EPOCHS_FOR_DEATHS: u32 = 1 << 16;
+
+/// What an entry's word says, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// Nobody has it; all records are in their pages.
+    Free,
+    /// This compute node has it, and its ring has what is not in pages.
+    Owned(RowId),
+    /// `finder` replays the ring of `log`, and nobody is admitted.
+    Recovering {
+        /// The compute node that replays.
+        finder: RowId,
+        /// The dead one whose ring has what is not in pages.
+        log: RowId,
+    },
+}
+
+/// The word of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct OwnerWord(pub u64);
+
+/// Why an entry's word cannot be changed like that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The word is in another state, or names another compute node.
+    #[error("the entry is {}, epoch {}", .0.state_name(), .0.epoch())]
+    State(OwnerWord),
+    /// No writer makes such a word.
+    #[error("an owner word is corrupt ({:#018x}): {what}", word.0)]
+    Corrupt {
+        /// The word.
+        word: OwnerWord,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Epochs are used up.
+    #[error("the epochs of this entry are used up: {epoch} of {EPOCH_MAX}, and some are kept for deaths")]
+    UsedUp {
+        /// The entry's epoch.
+        epoch: u32,
+    },
+    /// A word of an earlier epoch than one that was seen before: the table was restored, or overwritten.
+    #[error(
+        "an owner word says epoch {found}, and said {seen} before: the ownership table is not the one that was opened"
+    )]
+    FromThePast {
+        /// The epoch that was seen before.
+        seen: u32,
+        /// The one that was found.
+        found: u32,
+    },
+}
+
+const FREE: u64 = 0;
+const OWNED: u64 = 1;
+const RECOVERING: u64 = 2;
+
+impl OwnerWord {
+    /// Of a new entry.
+    pub const FREE: Self = Self(0);
+
+    /// The fields, for the goldens.
+    pub const FIELDS: &'static [Field] = &[
+        Field::bits(0, 0, 4, "state", "0 = free, 1 = owned, 2 = recovering; 3 is kept for draining"),
+        Field::bits(0, 4, 16, "owner", "compute-node row of the owner, or of who recovers; 0 = nobody"),
+        Field::bits(
+            0,
+            20,
+            16,
+            "log",
+            "compute-node row whose ring has what is in no page; owned: the owner's; 0 = none",
+        ),
+        Field::bits(0, 36, 28, "epoch", "raised by every change of the word"),
+    ];
+
+    /// The word that says so in `epoch`, at most [`EPOCH_MAX`].
+    #[inline]
+    pub const fn new(owner: Owner, epoch: u32) -> Self {
+        let (state, owner, log) = match owner {
+            Owner::Free => (FREE, 0, 0),
+            Owner::Owned(row) => (OWNED, row.0, row.0),
+            Owner::Recovering { finder, log } => (RECOVERING, finder.0, log.0),
+        };
+        Self(state | (owner as u64) << 4 | (log as u64) << 20 | (epoch as u64) << 36)
+    }
+
+    /// The epoch.
+    #[inline]
+    pub const fn epoch(self) -> u32 {
+        (self.0 >> 36) as u32
+    }
+
+    /// The row in the owner's field; 0: nobody.
+    #[inline]
+    pub const fn row(self) -> RowId {
+        RowId(cut(self.0, 4, 16) as u16)
+    }
+
+    /// The row in the field of the log; 0: none.
+    #[inline]
+    pub const fn log_row(self) -> RowId {
+        RowId(cut(self.0, 20, 16) as u16)
+    }
+
+    /// What it says.
+    #[inline]
+    pub const fn decode(self) -> Result<Owner, Refused> {
+        let (owner, log) = (self.row(), self.log_row());
+        let what = match self.0 & mask(4) {
+            FREE if owner.0 == 0 && log.0 == 0 => return Ok(Owner::Free),
+            FREE => "it is free and names a row",
+            OWNED if owner.0 != 0 && log.0 == owner.0 => return Ok(Owner::Owned(owner)),
+            OWNED => "its owner and its log differ, or it has none",
+            RECOVERING if owner.0 != 0 && log.0 != 0 && log.0 != owner.0 => {
+                return Ok(Owner::Recovering { finder: owner, log });
+            }
+            RECOVERING => "it has no finder or no log, or both are the same",
+            _ => "unknown state",
+        };
+        Err(Refused::Corrupt { word: self, what })
+    }
+
+    /// Lower-case name of its state.
+    pub const fn state_name(self) -> &'static str {
+        match self.decode() {
+            Ok(Owner::Free) => "free",
+            Ok(Owner::Owned(_)) => "owned",
+            Ok(Owner::Recovering { .. }) => "recovering",
+            Err(_) => "corrupt",
+        }
+    }
+
+    const fn next(self, owner: Owner, epoch_max: u32) -> Result<Self, Refused> {
+        let epoch = self.epoch();
+        if epoch >= epoch_max { Err(Refused::UsedUp { epoch }) } else { Ok(Self::new(owner, epoch + 1)) }
+    }
+
+    /// `me` takes a free entry. Its ring is announced before.
+    pub const fn claim(self, me: RowId) -> Result<Self, Refused> {
+        match self.decode() {
+            Ok(Owner::Free) => self.next(Owner::Owned(me), EPOCH_MAX - EPOCHS_FOR_DEATHS),
+            Ok(_) => Err(Refused::State(self)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// `me` begins to recover the entry. `dead` is the row that was fenced on every memory node, and is DEAD: it has to
+    /// be the one in the way.
+    pub fn recover(self, me: RowId, dead: RowId) -> Result<Self, Refused> {
+        let (in_the_way, log) = match self.decode()? {
+            Owner::Owned(owner) => (owner, owner),
+            Owner::Recovering { finder, log } => (finder, log),
+            Owner::Free => return Err(Refused::State(self)),
+        };
+        if in_the_way != dead || dead == me {
+            return Err(Refused::State(self));
+        }
+        self.next(Owner::Recovering { finder: me, log }, EPOCH_MAX)
+    }
+
+    /// `me` has replayed the log, and all its flushes have completed.
+    pub fn recovered(self, me: RowId) -> Result<Self, Refused> {
+        match self.decode()? {
+            Owner::Recovering { finder, .. } if finder == me => self.next(Owner::Owned(me), EPOCH_MAX),
+            _ => Err(Refused::State(self)),
+        }
+    }
+
+    /// `me` goes on with a new epoch: its ring is empty, and begins with line 0 again.
+    pub fn renew(self, me: RowId) -> Result<Self, Refused> {
+        match self.decode()? {
+            Owner::Owned(owner) if owner == me => self.next(self.decode()?, EPOCH_MAX - EPOCHS_FOR_DEATHS),
+            _ => Err(Refused::State(self)),
+        }
+    }
+
+    /// `me` gives the entry up: it serves nothing any more, and all its flushes have completed.
+    pub fn release(self, me: RowId) -> Result<Self, Refused> {
+        match self.decode()? {
+            Owner::Owned(owner) if owner == me => self.next(Owner::Free, EPOCH_MAX),
+            _ => Err(Refused::State(self)),
+        }
+    }
+
+    /// Whether a sweep must neither free `row` nor give its ring and its page images back on account of this entry. A
+    /// word that cannot be read keeps every row.
+    pub fn keeps(self, row: RowId) -> bool {
+        match self.decode() {
+            Ok(Owner::Free) => false,
+            Ok(Owner::Owned(owner)) => owner == row,
+            Ok(Owner::Recovering { .. }) | Err(_) => true,
+        }
+    }
+
+    /// Checks that it is not older than `seen`, a word of the same entry that was READ before.
+    pub const fn check_after(self, seen: Self) -> Result<(), Refused> {
+        if self.epoch() < seen.epoch() || self.epoch() == seen.epoch() && self.0 != seen.0 {
+            return Err(Refused::FromThePast { seen: seen.epoch(), found: self.epoch() });
+        }
+        Ok(())
+    }
+}

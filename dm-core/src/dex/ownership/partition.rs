@@ -1,0 +1,210 @@
+//! What a compute node knows of an ownership table: whose a key is, and its own tenures.
+//!
+//! Boundaries are copied when the index is opened, in order. Of each entry there is the word that was seen last, and the
+//! *tenure*: the epoch under which this compute node serves the entry, 0 while it does not. The tenure is one load, which
+//! an operation does when it begins, and again under its frame's lock when it changes something.
+//!
+//! **The order of both.** A tenure begins after the CAS that made the word this compute node's, and after the replay. It
+//! ends before the CAS that gives the entry up: first the tenure, then every frame's lock of this entry once, then the
+//! flushes, then the CAS. A change that saw the tenure under its frame's lock is in front of the flush of that frame.
+
+use super::table::{Table, TableError};
+use super::{Owner, OwnerWord, Refused};
+use crate::remote::lock_word::RowId;
+use core::sync::atomic::{AtomicU32, Ordering};
+use spin::Mutex;
+use thiserror::Error;
+
+/// An entry, as a compute node knows it. Storage for a [`Partition`]; one per entry.
+#[derive(Debug, Default)]
+pub struct EntryCell {
+    /// The epoch of this compute node's tenure; 0: it has none.
+    tenure: AtomicU32,
+    word: Mutex<OwnerWord>,
+}
+
+/// This compute node serves an entry, in this epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tenure {
+    /// The entry's number.
+    pub entry: u32,
+    /// The epoch.
+    pub epoch: u32,
+}
+
+/// The key belongs to an entry that this compute node does not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the key belongs to entry {entry}, which row {} has since epoch {epoch} (0 = nobody)", row.0)]
+pub struct NotOwner {
+    /// The entry's number.
+    pub entry: u32,
+    /// Who has it, as far as this compute node knows; row 0: nobody. This compute node's own row: it is recovering the
+    /// entry, or giving it up.
+    pub row: RowId,
+    /// The epoch that was seen.
+    pub epoch: u32,
+}
+
+/// An ownership table on one compute node, shared by its lanes.
+pub struct Partition<'s> {
+    me: RowId,
+    key_bytes: usize,
+    /// Boundaries in ascending order, one behind the other.
+    boundaries: &'s [u8],
+    /// Whose boundary it is: the entries' numbers in that order.
+    order: &'s [u32],
+    cells: &'s [EntryCell],
+}
+
+impl<'s> Partition<'s> {
+    /// Bytes for the boundaries of `table`.
+    pub const fn boundary_bytes(table: &Table<'_>) -> usize {
+        table.count() as usize * table.shape().key_bytes()
+    }
+
+    /// What `table` says, for the compute node of row `me`. `boundaries`: [`Partition::boundary_bytes`]; `order` and
+    /// `cells`: one per entry.
+    pub fn open(
+        table: &Table<'_>,
+        me: RowId,
+        boundaries: &'s mut [u8],
+        order: &'s mut [u32],
+        cells: &'s [EntryCell],
+    ) -> Result<Self, TableError> {
+        let (count, key_bytes) = (table.count() as usize, table.shape().key_bytes());
+        let (needed, room) = (Self::boundary_bytes(table), boundaries.len());
+        let (Some(boundaries), Some(order), Some(cells)) =
+            (boundaries.get_mut(..needed), order.get_mut(..count), cells.get(..count))
+        else {
+            return Err(TableError::Room { needed, room });
+        };
+        for (number, entry) in (0..).zip(order.iter_mut()) {
+            *entry = number;
+        }
+        order.sort_unstable_by(|a, b| table.boundary(*a).cmp(table.boundary(*b)));
+        for (place, entry) in boundaries.chunks_exact_mut(key_bytes).zip(order.iter()) {
+            place.copy_from_slice(table.boundary(*entry));
+        }
+        for pair in order.windows(2) {
+            if let [before, entry] = *pair
+                && table.boundary(before) == table.boundary(entry)
+            {
+                return Err(TableError::Overlap { entry });
+            }
+        }
+        for (number, cell) in (0..).zip(cells) {
+            *cell.word.lock() = table.word(number);
+            cell.tenure.store(0, Ordering::Release);
+        }
+        Ok(Self { me, key_bytes, boundaries, order, cells })
+    }
+
+    /// This compute node's row.
+    pub const fn me(&self) -> RowId {
+        self.me
+    }
+
+    /// Entries.
+    pub const fn count(&self) -> u32 {
+        self.order.len() as u32
+    }
+
+    fn boundary(&self, rank: usize) -> Option<&'s [u8]> {
+        self.boundaries.get(rank * self.key_bytes..(rank + 1) * self.key_bytes)
+    }
+
+    /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
+    fn rank_of(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.order.len());
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            if self.boundary(middle).is_some_and(|boundary| boundary <= key) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The entry that has `key`.
+    #[inline]
+    pub fn entry_of(&self, key: &[u8]) -> u32 {
+        self.order.get(self.rank_of(key)).copied().unwrap_or_default()
+    }
+
+    /// The keys of the entry that has `key`: from the first up to the second, if there is one.
+    pub fn range_of(&self, key: &[u8]) -> (&'s [u8], Option<&'s [u8]>) {
+        let rank = self.rank_of(key);
+        (self.boundary(rank).unwrap_or_default(), self.boundary(rank + 1))
+    }
+
+    /// The entry that has `key`, and the word that was seen of it last: for callers that shard.
+    pub fn owner_of(&self, key: &[u8]) -> (u32, OwnerWord) {
+        let entry = self.entry_of(key);
+        (entry, self.word(entry))
+    }
+
+    fn cell(&self, entry: u32) -> Option<&'s EntryCell> {
+        self.cells.get(entry as usize)
+    }
+
+    /// The word that was seen last.
+    pub fn word(&self, entry: u32) -> OwnerWord {
+        self.cell(entry).map_or(OwnerWord::FREE, |cell| *cell.word.lock())
+    }
+
+    /// The tenure under which an operation on `key` runs.
+    #[inline]
+    pub fn tenure_of(&self, key: &[u8]) -> Result<Tenure, NotOwner> {
+        let entry = self.entry_of(key);
+        match self.cell(entry).map_or(0, |cell| cell.tenure.load(Ordering::Acquire)) {
+            0 => {
+                let word = self.word(entry);
+                Err(NotOwner { entry, row: word.row(), epoch: word.epoch() })
+            }
+            epoch => Ok(Tenure { entry, epoch }),
+        }
+    }
+
+    /// Whether the tenure goes on. Asked under the lock of the frame that is to be changed.
+    #[inline]
+    pub fn holds(&self, tenure: Tenure) -> bool {
+        self.cell(tenure.entry).is_some_and(|cell| cell.tenure.load(Ordering::Acquire) == tenure.epoch)
+    }
+
+    /// Takes note of a word that was READ after the one that was noted last, or that an own CAS has written. A tenure of
+    /// an earlier epoch ends. `Err`: no writer makes it, or it is older than what was seen.
+    pub fn note(&self, entry: u32, word: OwnerWord) -> Result<(), Refused> {
+        let Some(cell) = self.cell(entry) else { return Ok(()) };
+        word.decode()?;
+        let mut seen = cell.word.lock();
+        if word == *seen {
+            return Ok(());
+        }
+        word.check_after(*seen)?;
+        *seen = word;
+        cell.tenure.store(0, Ordering::Release);
+        Ok(())
+    }
+
+    /// This compute node serves the entry from now on, under the word that was noted: nothing of it is in any ring
+    /// that is not in its page, or is in this compute node's own ring. `None`: the word is not its own.
+    pub fn admit(&self, entry: u32) -> Option<Tenure> {
+        let cell = self.cell(entry)?;
+        let word = cell.word.lock();
+        if word.decode() != Ok(Owner::Owned(self.me)) {
+            return None;
+        }
+        cell.tenure.store(word.epoch(), Ordering::Release);
+        Some(Tenure { entry, epoch: word.epoch() })
+    }
+
+    /// This compute node serves the entry no more. Operations that saw the tenure before may still be changing frames:
+    /// until each frame's lock was taken once.
+    pub fn close(&self, entry: u32) {
+        if let Some(cell) = self.cell(entry) {
+            cell.tenure.store(0, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The requests by which entries change their owners.
+//!
+//! Each change is one CAS of the whole word, decided by [`OwnerWord`]. A CAS whose outcome is unknown is looked at again
+//! once its queue pair is closed: these functions begin with a READ, and find what they had done.
+
+use super::partition::{Partition, Tenure};
+use super::table::TableShape;
+use super::{Owner, OwnerWord, Refused};
+use crate::lane::watch::Watch;
+use crate::lane::{Lane, word_at};
+use crate::membership::Recovery;
+use crate::operation::{Cause, OpError, unknown};
+use crate::recovery::takeover::{Site, Suspect};
+use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
+use crate::remote::{HOME, NodeGeometry};
+use crate::verbs::{Label, Request};
+use core::ops::Range;
+
+/// Looks at a row within a lease, while a lane watches it.
+const LOOKS: u64 = 16;
+
+/// Words that one READ brings.
+const WINDOW: u32 = 64;
+
+/// Scratch for [`keeps_row`].
+pub const WINDOW_BYTES: usize = WINDOW as usize * 8;
+
+/// Where an ownership table is, and what its steps work with.
+#[derive(Clone, Copy)]
+pub struct TableSite<'a> {
+    /// Byte offset of the table on memory node 0.
+    pub table: u64,
+    /// This compute node's view of it.
+    pub partition: &'a Partition<'a>,
+    /// Its lease, and what it fences others with.
+    pub recovery: &'a Recovery<'a>,
+    /// Memory nodes of the pool.
+    pub geometry: &'a [NodeGeometry],
+    /// Scratch: a row.
+    pub room: &'a Range<usize>,
+}
+
+/// What has become of an entry that a lane wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// It is this compute node's.
+    Mine(OwnerWord),
+    /// This compute node recovers it, and has to replay and to flush next.
+    Recovering(OwnerWord),
+    /// Nobody has it: it can be claimed.
+    Free(OwnerWord),
+    /// A compute node that lives has it, or recovers it.
+    Others(OwnerWord),
+}
+
+/// READs a table of that shape into the scratch at `scratch`. One round trip.
+pub async fn read_table(lane: &Lane<'_>, table: u64, shape: &TableShape, scratch: usize) -> Result<(), OpError> {
+    lane.port().call(Request::read(Label::Super, HOME, table, shape.bytes(), scratch)).await?;
+    Ok(())
+}
+
+/// Whether an entry of a table keeps a sweep from freeing `row`: [`OwnerWord::keeps`]. Asked after the row is DEAD: no
+/// entry comes to need it any more. Needs [`WINDOW_BYTES`] of scratch. Round trips: one per 64 entries.
+pub async fn keeps_row(lane: &Lane<'_>, table: u64, count: u32, row: RowId, scratch: usize) -> Result<bool, OpError> {
+    let mut first = 0;
+    while first < count {
+        let words = WINDOW.min(count - first);
+        let at = table + TableShape::word_at(first) as u64;
+        lane.port().call(Request::read(Label::Super, HOME, at, words as usize * 8, scratch)).await?;
+        if (0..words).any(|word| OwnerWord(word_at(lane, scratch + word as usize * 8)).keeps(row)) {
+            return Ok(true);
+        }
+        first += words;
+    }
+    Ok(false)
+}
+
+impl TableSite<'_> {
+    fn word_offset(&self, entry: u32) -> u64 {
+        self.table + TableShape::word_at(entry) as u64
+    }
+
+    fn refused(&self, entry: u32, refused: Refused) -> OpError {
+        let what = match refused {
+            Refused::FromThePast { .. } => "an owner word is older than one that was seen before",
+            Refused::UsedUp { .. } => return OpError::harmless(Cause::BadInput("the epochs of an entry are used up")),
+            _ => "an owner word",
+        };
+        OpError::harmless(Cause::Corrupt { address: Address::new(HOME, self.word_offset(entry), 0), what })
+    }
+
+    /// READs an entry's word. One round trip.
+    pub async fn read_word(&self, lane: &Lane<'_>, entry: u32) -> Result<OwnerWord, OpError> {
+        let at = self.room.start;
+        lane.port().call(Request::read(Label::Super, HOME, self.word_offset(entry), 8, at)).await?;
+        let word = OwnerWord(word_at(lane, at));
+        self.partition.note(entry, word).map_err(|refused| self.refused(entry, refused))?;
+        Ok(word)
+    }
+
+    /// Changes an entry's word from `seen` to what `next` made of it. `None`: another compute node was faster. One round
+    /// trip.
+    async fn change(
+        &self,
+        lane: &Lane<'_>,
+        label: Label,
+        (entry, seen): (u32, OwnerWord),
+        next: Result<OwnerWord, Refused>,
+    ) -> Result<Option<OwnerWord>, OpError> {
+        let next = next.map_err(|refused| self.refused(entry, refused))?;
+        if !self.recovery.lease.may_write() {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        let cas = Request::cas(label, HOME, self.word_offset(entry), seen.0, next.0);
+        let found = lane.port().call(cas).await.map_err(unknown)?.value;
+        if found != seen.0 {
+            return Ok(None);
+        }
+        self.partition.note(entry, next).map_err(|refused| self.refused(entry, refused))?;
+        Ok(Some(next))
+    }
+
+    /// Takes an entry that nobody has. This compute node's ring is announced before; [`Partition::admit`] follows. Two
+    /// round trips.
+    pub async fn claim(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
+        let me = self.partition.me();
+        let word = self.read_word(lane, entry).await?;
+        match self.says(entry, word)? {
+            Entry::Free(word) => match self.change(lane, Label::Lock, (entry, word), word.claim(me)).await? {
+                Some(word) => Ok(Entry::Mine(word)),
+                None => {
+                    let word = self.read_word(lane, entry).await?;
+                    self.says(entry, word)
+                }
+            },
+            other => Ok(other),
+        }
+    }
+
+    fn says(&self, entry: u32, word: OwnerWord) -> Result<Entry, OpError> {
+        let me = self.partition.me();
+        Ok(match word.decode().map_err(|refused| self.refused(entry, refused))? {
+            Owner::Free => Entry::Free(word),
+            Owner::Owned(owner) if owner == me => Entry::Mine(word),
+            Owner::Recovering { finder, .. } if finder == me => Entry::Recovering(word),
+            Owner::Owned(_) | Owner::Recovering { .. } => Entry::Others(word),
+        })
+    }
+
+    /// Looks after the compute node that has an entry: watches its row; if that has missed its lease, fences it on every
+    /// memory node, and begins to recover the entry. The lane holds no lock.
+    ///
+    /// It returns when the entry is this compute node's to recover, when nobody has it, or when its owner is known to be
+    /// alive: its heartbeat has moved.
+    pub async fn look_after(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
+        lane.watch(|watch| *watch = Watch::default());
+        let looked = self.watch_owner(lane, entry).await;
+        lane.watch(|watch| *watch = Watch::default());
+        looked
+    }
+
+    async fn watch_owner(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
+        let &Self { recovery, geometry, room, .. } = self;
+        let site = Site { recovery, geometry, owner: recovery.member(), room };
+        let mut gone = None;
+        loop {
+            let word = self.read_word(lane, entry).await?;
+            let row = match self.says(entry, word)? {
+                Entry::Others(word) => word.row(),
+                other => return Ok(other),
+            };
+            let before = lane.watch(|watch| watch.watched_since());
+            match site.look_at_row(lane, row).await? {
+                Suspect::Unknown => {}
+                // The word may have changed since it was READ. It cannot say the same again: rows that entries name are
+                // not freed.
+                Suspect::Gone if gone == Some(word) => {
+                    let address = Address::new(HOME, self.word_offset(entry), 0);
+                    let what = "an entry of the ownership table names a row that is free";
+                    return Err(OpError::harmless(Cause::Corrupt { address, what }));
+                }
+                Suspect::Gone => {
+                    gone = Some(word);
+                    continue;
+                }
+                Suspect::Dead(_) => {
+                    let next = word.recover(self.partition.me(), row);
+                    if let Some(word) = self.change(lane, Label::Takeover, (entry, word), next).await? {
+                        return Ok(Entry::Recovering(word));
+                    }
+                    lane.watch(|watch| *watch = Watch::default());
+                    continue;
+                }
+            }
+            let now = lane.watch(|watch| watch.watched_since());
+            if now.is_none() || before.is_some() && now != before {
+                return Ok(Entry::Others(word));
+            }
+            lane.check_deadline()?;
+            lane.port().call(Request::pause(recovery.lease.config().lease_ns() / LOOKS)).await?;
+        }
+    }
+
+    /// Ends a recovery: the log was replayed, and all flushes have completed. [`Partition::admit`] follows. Two round
+    /// trips.
+    pub async fn finish_recovery(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
+        let me = self.partition.me();
+        let word = self.read_word(lane, entry).await?;
+        match self.says(entry, word)? {
+            Entry::Recovering(word) => {
+                match self.change(lane, Label::Takeover, (entry, word), word.recovered(me)).await? {
+                    Some(word) => Ok(Entry::Mine(word)),
+                    // Only others that took this compute node for dead can have changed it.
+                    None => Err(OpError::harmless(Cause::Fenced)),
+                }
+            }
+            Entry::Mine(word) => Ok(Entry::Mine(word)),
+            Entry::Free(_) | Entry::Others(_) => Err(OpError::harmless(Cause::Fenced)),
+        }
+    }
+
+    /// Goes on with an entry in a new epoch. The tenure was closed, and the ring is empty: every page is flushed.
+    /// [`Partition::admit`] follows. Two round trips.
+    pub async fn renew(&self, lane: &Lane<'_>, tenure: Tenure) -> Result<OwnerWord, OpError> {
+        self.change_own(lane, tenure, OwnerWord::renew).await
+    }
+
+    /// Gives an entry up. The tenure was closed, and every page of the entry is flushed, with all completions. Two round
+    /// trips.
+    pub async fn release(&self, lane: &Lane<'_>, tenure: Tenure) -> Result<OwnerWord, OpError> {
+        self.change_own(lane, tenure, OwnerWord::release).await
+    }
+
+    async fn change_own(
+        &self,
+        lane: &Lane<'_>,
+        tenure: Tenure,
+        next: fn(OwnerWord, RowId) -> Result<OwnerWord, Refused>,
+    ) -> Result<OwnerWord, OpError> {
+        let (me, entry) = (self.partition.me(), tenure.entry);
+        if self.partition.holds(tenure) {
+            return Err(OpError::harmless(Cause::BadInput("an entry is given up while operations are admitted to it")));
+        }
+        let before = OwnerWord::new(Owner::Owned(me), tenure.epoch);
+        let after = next(before, me);
+        let word = self.read_word(lane, entry).await?;
+        if Ok(word) == after {
+            // A CAS whose outcome was unknown had been executed.
+            return Ok(word);
+        }
+        if word == before
+            && let Some(word) = self.change(lane, Label::Unlock, (entry, word), after).await?
+        {
+            return Ok(word);
+        }
+        Err(OpError::harmless(Cause::Fenced))
+    }
+}

@@ -1,0 +1,419 @@
+//! The ownership table as it lies on memory node 0, and how its boundaries are made.
+//!
+//! ```text
+//! ┌────────┬────────┬────────┬─────┬────────────┬────────────┬─────
+//! │ header │ word 0 │ word 1 │ ... │ boundary 0 │ boundary 1 │ ...      words and boundaries: as many as its capacity
+//! └────────┴────────┴────────┴─────┴────────────┴────────────┴─────
+//! ```
+//!
+//! An entry's boundary is its least key; it reaches to the next greater boundary of the table. Boundary 0 is the least
+//! key of all. Boundaries do not change. Their order in the table does not matter, so that an entry can be cut in two
+//! later: a new entry is written behind the others, its word and its boundary first, and then the count. An entry's
+//! number stays what it is, which log records rely on.
+
+use super::OwnerWord;
+use crate::layout::LINE_BYTES;
+use crate::layout::record::{CRC, Le16, Le32, Le64, record};
+use crate::layout::word_at;
+use crate::remote::catalog::IndexNumber;
+use core::cmp::Ordering;
+use core::ops::Range;
+use static_assertions::const_assert_eq;
+use thiserror::Error;
+use zerocopy::IntoBytes;
+
+/// Entries of a table.
+pub const ENTRIES_MAX: u32 = 1 << 12;
+
+/// Bytes of a key.
+pub const KEY_BYTES: Range<usize> = crate::btree::node::KEY_BYTES_MIN..crate::btree::node::KEY_BYTES_MAX + 1;
+
+record! {
+    /// The header of an ownership table as stored: one line.
+    pub struct TableHeader {
+        checksum: Le32 = "CRC-32C of the bytes 16..64",
+        reserved_4: Le32 = "zero",
+        count: Le64 = "entries in use, from entry 0 on; it only grows",
+        index: u8 = "catalog number of the index",
+        reserved_17: u8 = "zero",
+        key_bytes: Le16 = "bytes of a key, and of a boundary",
+        capacity: Le32 = "entries for which there is room",
+        pool_incarnation: Le64 = "of the pool, as in its superblock",
+        reserved_32: [u8; 32] = "zero",
+    }
+}
+const_assert_eq!(TableHeader::BYTES, LINE_BYTES);
+
+record! {
+    /// The head of a boundary as stored; the key follows, and zeros up to a multiple of 8 bytes.
+    pub struct BoundaryHead {
+        checksum: Le32 = "CRC-32C of the entry's number and the key",
+        entry: Le32 = "number of the entry",
+    }
+}
+const_assert_eq!(BoundaryHead::BYTES, 8);
+
+/// Byte offset of an entry table's count.
+pub const COUNT_AT: u64 = core::mem::offset_of!(TableHeader, count) as u64;
+
+/// Bytes 16.. of the header are checked.
+const CHECKED_AT: usize = 16;
+
+/// Why a table is none, or boundaries make none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// No entries, or too many.
+    #[error("an ownership table of {entries} entries: it has 1 to {ENTRIES_MAX}")]
+    Entries {
+        /// Entries wanted.
+        entries: u32,
+    },
+    /// Keys of a length that no index has, or a boundary of another length than keys.
+    #[error("a boundary of {found} bytes in an ownership table for keys of {key_bytes}; keys have 8 to 64 bytes")]
+    KeyBytes {
+        /// Bytes of a key.
+        key_bytes: usize,
+        /// Bytes of the boundary.
+        found: usize,
+    },
+    /// Two entries have keys in common.
+    #[error("entry {entry} overlaps another one: boundaries have to ascend, each above the one before")]
+    Overlap {
+        /// The entry that begins too early.
+        entry: u32,
+    },
+    /// Keys belong to no entry.
+    #[error(
+        "keys below entry {entry} belong to no entry: each has to begin where the one before ends, the first at the least key"
+    )]
+    Gap {
+        /// The entry that begins too late.
+        entry: u32,
+    },
+    /// The last entry has an end.
+    #[error("keys behind entry {entry} belong to no entry: the last one has no upper bound")]
+    NoEnd {
+        /// The last entry.
+        entry: u32,
+    },
+    /// A range of keys has fewer keys than entries, or a sample has too few different ones.
+    #[error("{entries} entries cannot be cut from {keys} keys: entry {entry} would be empty")]
+    TooFewKeys {
+        /// Entries wanted.
+        entries: u32,
+        /// Keys there are.
+        keys: u64,
+        /// The first entry that has none.
+        entry: u32,
+    },
+    /// The table does not fit where it is to lie.
+    #[error("an ownership table of {needed} bytes, and room for {room}")]
+    Room {
+        /// Bytes of the table.
+        needed: usize,
+        /// Bytes there are.
+        room: usize,
+    },
+    /// Its bytes changed, or there is no table.
+    #[error("no ownership table: {0}")]
+    Corrupt(&'static str),
+    /// A table of another pool, or index, or with other sizes.
+    #[error("this ownership table belongs to another pool, to an earlier formatting of this one, or to another index")]
+    Other,
+}
+
+/// Where things are in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableShape {
+    key_bytes: usize,
+    capacity: u32,
+}
+
+impl TableShape {
+    /// A table for keys of `key_bytes` bytes, with room for `capacity` entries.
+    pub fn new(key_bytes: usize, capacity: u32) -> Result<Self, TableError> {
+        if !KEY_BYTES.contains(&key_bytes) {
+            return Err(TableError::KeyBytes { key_bytes, found: key_bytes });
+        }
+        if capacity == 0 || capacity > ENTRIES_MAX {
+            return Err(TableError::Entries { entries: capacity });
+        }
+        Ok(Self { key_bytes, capacity })
+    }
+
+    /// Bytes of a key.
+    pub const fn key_bytes(&self) -> usize {
+        self.key_bytes
+    }
+
+    /// Entries for which there is room.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Byte offset of the word of an entry, in the table.
+    pub const fn word_at(entry: u32) -> usize {
+        TableHeader::BYTES + entry as usize * 8
+    }
+
+    /// Bytes from one boundary to the next.
+    const fn stride(&self) -> usize {
+        (BoundaryHead::BYTES + self.key_bytes).next_multiple_of(8)
+    }
+
+    /// Byte offset of the boundary of an entry, in the table.
+    pub const fn boundary_at(&self, entry: u32) -> usize {
+        Self::word_at(self.capacity).next_multiple_of(LINE_BYTES) + entry as usize * self.stride()
+    }
+
+    /// Bytes of the table.
+    pub const fn bytes(&self) -> usize {
+        self.boundary_at(self.capacity).next_multiple_of(LINE_BYTES)
+    }
+
+    fn key_at(&self, entry: u32) -> Range<usize> {
+        let start = self.boundary_at(entry) + BoundaryHead::BYTES;
+        start..start + self.key_bytes
+    }
+}
+
+fn boundary_checksum(entry: u32, key: &[u8]) -> u32 {
+    let mut digest = CRC.digest();
+    digest.update(&entry.to_le_bytes());
+    digest.update(key);
+    digest.finalize()
+}
+
+/// The image of a new table, entry after entry.
+#[derive(Debug)]
+pub struct TableWriter<'a> {
+    shape: TableShape,
+    image: &'a mut [u8],
+    count: u32,
+    /// The last range that was given has an upper bound.
+    bounded: bool,
+}
+
+impl<'a> TableWriter<'a> {
+    /// Begins a table in `image`, of [`TableShape::bytes`], which is overwritten. Entry 0 begins at the least key, and has
+    /// no end.
+    pub fn start(
+        shape: TableShape,
+        index: IndexNumber,
+        pool_incarnation: u64,
+        image: &'a mut [u8],
+    ) -> Result<Self, TableError> {
+        let (needed, room) = (shape.bytes(), image.len());
+        let image = image.get_mut(..needed).ok_or(TableError::Room { needed, room })?;
+        image.fill(0);
+        let mut header = TableHeader {
+            index: index.get(),
+            key_bytes: (shape.key_bytes as u16).into(),
+            capacity: shape.capacity.into(),
+            pool_incarnation: pool_incarnation.into(),
+            ..TableHeader::ZERO
+        };
+        header.checksum = CRC.checksum(&header.as_bytes()[CHECKED_AT..]).into();
+        image[..TableHeader::BYTES].copy_from_slice(header.as_bytes());
+        let mut writer = Self { shape, image, count: 0, bounded: false };
+        writer.put(None)?;
+        Ok(writer)
+    }
+
+    /// Appends an entry with that boundary; `None`: the least key.
+    fn put(&mut self, low: Option<&[u8]>) -> Result<(), TableError> {
+        let (shape, entry) = (self.shape, self.count);
+        if entry >= shape.capacity {
+            return Err(TableError::Entries { entries: entry + 1 });
+        }
+        if let Some(low) = low {
+            self.image[shape.key_at(entry)].copy_from_slice(low);
+        }
+        let checksum = boundary_checksum(entry, &self.image[shape.key_at(entry)]);
+        let head = BoundaryHead { checksum: checksum.into(), entry: entry.into() };
+        let at = shape.boundary_at(entry);
+        self.image[at..at + BoundaryHead::BYTES].copy_from_slice(head.as_bytes());
+        self.count += 1;
+        Ok(())
+    }
+
+    fn last(&self) -> &[u8] {
+        &self.image[self.shape.key_at(self.count - 1)]
+    }
+
+    /// The last entry ends below `low`, and another one begins there.
+    pub fn cut(&mut self, low: &[u8]) -> Result<(), TableError> {
+        let key_bytes = self.shape.key_bytes;
+        if low.len() != key_bytes {
+            return Err(TableError::KeyBytes { key_bytes, found: low.len() });
+        }
+        if low <= self.last() {
+            return Err(TableError::Overlap { entry: self.count });
+        }
+        self.put(Some(low))
+    }
+
+    /// Appends entries that are given as ranges, `high` exclusive; `None`: without an end. They have to cover all keys.
+    pub fn ranges<'k>(
+        mut self,
+        ranges: impl IntoIterator<Item = (&'k [u8], Option<&'k [u8]>)>,
+    ) -> Result<u32, TableError> {
+        let mut end: Option<&[u8]> = None;
+        let mut entry = 0;
+        for (low, high) in ranges {
+            let begins = match end {
+                None if entry == 0 && low.len() == self.shape.key_bytes => low.cmp(self.last()),
+                None if entry == 0 => {
+                    return Err(TableError::KeyBytes { key_bytes: self.shape.key_bytes, found: low.len() });
+                }
+                None => Ordering::Less,
+                Some(end) => low.cmp(end),
+            };
+            match begins {
+                Ordering::Less => return Err(TableError::Overlap { entry }),
+                Ordering::Greater => return Err(TableError::Gap { entry }),
+                Ordering::Equal if entry > 0 => self.cut(low)?,
+                Ordering::Equal => {}
+            }
+            if high.is_some_and(|high| high <= low) {
+                return Err(TableError::Overlap { entry: entry + 1 });
+            }
+            (end, entry) = (high, entry + 1);
+        }
+        if entry == 0 {
+            return Err(TableError::Entries { entries: 0 });
+        }
+        self.bounded = end.is_some();
+        self.finish()
+    }
+
+    /// Cuts at these boundaries. There is one entry more than boundaries.
+    pub fn given<'k>(mut self, boundaries: impl IntoIterator<Item = &'k [u8]>) -> Result<u32, TableError> {
+        for low in boundaries {
+            self.cut(low)?;
+        }
+        self.finish()
+    }
+
+    /// `entries` entries of equal width over the keys whose first eight bytes, as a big-endian number, are in
+    /// `first..=last`. Keys below belong to the first entry, and keys above to the last.
+    pub fn even(mut self, entries: u32, first: u64, last: u64) -> Result<u32, TableError> {
+        if entries == 0 {
+            return Err(TableError::Entries { entries });
+        }
+        let keys = u128::from(last.saturating_sub(first)) + 1;
+        for entry in 1..entries {
+            let low = u128::from(first) + keys * u128::from(entry) / u128::from(entries);
+            let mut key = [0; crate::btree::node::KEY_BYTES_MAX];
+            key[..8].copy_from_slice(&(low as u64).to_be_bytes());
+            let too_few = TableError::TooFewKeys { entries, keys: u64::try_from(keys).unwrap_or(u64::MAX), entry };
+            self.cut(&key[..self.shape.key_bytes]).map_err(|error| match error {
+                TableError::Overlap { .. } => too_few,
+                error => error,
+            })?;
+        }
+        self.finish()
+    }
+
+    /// `entries` entries with as many keys each of a sample in ascending order: those of a bulk load. `key(i)` is key
+    /// `i` of `keys`.
+    pub fn quantiles<'k>(
+        mut self,
+        entries: u32,
+        keys: u64,
+        mut key: impl FnMut(u64) -> &'k [u8],
+    ) -> Result<u32, TableError> {
+        if entries == 0 {
+            return Err(TableError::Entries { entries });
+        }
+        for entry in 1..entries {
+            let too_few = TableError::TooFewKeys { entries, keys, entry };
+            let at = (u128::from(keys) * u128::from(entry) / u128::from(entries)) as u64;
+            if at == 0 || at >= keys {
+                return Err(too_few);
+            }
+            self.cut(key(at)).map_err(|error| match error {
+                TableError::Overlap { .. } => too_few,
+                error => error,
+            })?;
+        }
+        self.finish()
+    }
+
+    /// Completes the table. Returns how many entries it has.
+    fn finish(self) -> Result<u32, TableError> {
+        if self.bounded {
+            return Err(TableError::NoEnd { entry: self.count - 1 });
+        }
+        let count = u64::from(self.count);
+        self.image[COUNT_AT as usize..COUNT_AT as usize + 8].copy_from_slice(&count.to_le_bytes());
+        Ok(self.count)
+    }
+}
+
+/// A table that was READ. Its boundaries are whole; whether no two are the same is for who sorts them.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    shape: TableShape,
+    image: &'a [u8],
+    count: u32,
+}
+
+impl<'a> Table<'a> {
+    /// Reads and checks the table of index `index` of a pool of `pool_incarnation`.
+    pub fn decode(
+        shape: TableShape,
+        index: IndexNumber,
+        pool_incarnation: u64,
+        image: &'a [u8],
+    ) -> Result<Self, TableError> {
+        let (needed, room) = (shape.bytes(), image.len());
+        let image = image.get(..needed).ok_or(TableError::Room { needed, room })?;
+        let header = TableHeader::from_prefix(image).ok_or(TableError::Corrupt("it is too short"))?;
+        if CRC.checksum(&header.as_bytes()[CHECKED_AT..]) != header.checksum.get() {
+            return Err(TableError::Corrupt("the checksum of its header does not hold"));
+        }
+        let sizes = (usize::from(header.key_bytes.get()), header.capacity.get());
+        let is_same = header.index == index.get() && header.pool_incarnation.get() == pool_incarnation;
+        if !is_same || sizes != (shape.key_bytes, shape.capacity) {
+            return Err(TableError::Other);
+        }
+        let count = u32::try_from(header.count.get()).unwrap_or(u32::MAX);
+        if count == 0 || count > shape.capacity {
+            return Err(TableError::Corrupt("it has no entries, or more than it has room for"));
+        }
+        let table = Self { shape, image, count };
+        for entry in 0..count {
+            let head = image.get(shape.boundary_at(entry)..).and_then(BoundaryHead::from_prefix);
+            let head = head.ok_or(TableError::Corrupt("it is too short"))?;
+            if head.entry.get() != entry || head.checksum.get() != boundary_checksum(entry, table.boundary(entry)) {
+                return Err(TableError::Corrupt("the checksum of a boundary does not hold"));
+            }
+        }
+        if table.boundary(0).iter().any(|byte| *byte != 0) {
+            return Err(TableError::Gap { entry: 0 });
+        }
+        Ok(table)
+    }
+
+    /// Where things are in it.
+    pub const fn shape(&self) -> TableShape {
+        self.shape
+    }
+
+    /// Its entries.
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The least key of an entry.
+    pub fn boundary(&self, entry: u32) -> &'a [u8] {
+        self.image.get(self.shape.key_at(entry)).unwrap_or_default()
+    }
+
+    /// The word of an entry, when the table was READ.
+    pub fn word(&self, entry: u32) -> OwnerWord {
+        OwnerWord(word_at(self.image, TableShape::word_at(entry)))
+    }
+}

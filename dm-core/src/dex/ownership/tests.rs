@@ -1,0 +1,735 @@
+//! Every interleaving of three compute nodes over one entry with one page: claims, gets, writes, flushes that may be
+//! torn, releases, leases that end, deaths, fences, recoveries, sweeps, and rows that are used again.
+//!
+//! The model takes its decisions from [`OwnerWord`], by way of [`Rules`]; a test alters one decision at a time, and the
+//! model has to find a violation. A value is the number of the write that made it, so a later one is greater.
+
+use super::partition::{EntryCell, NotOwner, Partition, Tenure};
+use super::table::{Table, TableError, TableShape, TableWriter};
+use super::*;
+use crate::dex::image::PageImage;
+use crate::dex::log::lsn::Lsn;
+use crate::remote::address::Address;
+use crate::remote::catalog::IndexNumber;
+extern crate std;
+use std::collections::HashMap;
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, println, vec};
+
+const NODES: usize = 3;
+
+fn row(node: usize) -> RowId {
+    RowId(node as u16 + 1)
+}
+
+fn node_of(row: RowId) -> usize {
+    usize::from(row.0) - 1
+}
+
+/// Where a compute node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Idle,
+    /// It has READ the word.
+    Seen(OwnerWord),
+    /// It has fenced this row, which the word named; its CAS comes next.
+    Fenced(OwnerWord, RowId),
+    /// Its word is in the table; it READs the page, and repairs it, next.
+    Recovering,
+    /// It replays next.
+    Repaired,
+    /// It has replayed, and flushes next.
+    Replayed,
+    /// Its CAS that ends the recovery comes next.
+    Flushed,
+    /// It serves the entry.
+    Owner,
+    /// It has read the cached page; the lease is checked next. `fresh`: nothing newer was acknowledged then.
+    Got {
+        fresh: bool,
+    },
+    /// It has changed the page and staged a record; the record lands next.
+    Staged,
+    /// The record has landed; it acknowledges next.
+    Logged,
+    /// It serves the entry no more, and flushes next.
+    Leaving,
+    /// It has flushed; its CAS comes next.
+    Left,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Row {
+    Live,
+    Dead,
+    Free,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    at: At,
+    alive: bool,
+    /// Its lease is valid by its own clock.
+    lease: bool,
+    row: Row,
+    /// The epoch of its tenure; 0: none.
+    tenure: u32,
+    /// What its cached page says.
+    cached: u8,
+    /// The last record in its ring.
+    ring: u8,
+    /// The image of its last flush: epoch and value.
+    image: Option<(u32, u8)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct State {
+    word: OwnerWord,
+    page: u8,
+    torn: bool,
+    acknowledged: u8,
+    nodes: [Node; NODES],
+    writes: u8,
+    gets: u8,
+    flushes: u8,
+    deaths: u8,
+    joins: u8,
+}
+
+/// The decisions, so that a test can alter one.
+#[derive(Clone, Copy)]
+struct Rules {
+    recover: fn(OwnerWord, RowId, RowId) -> Result<OwnerWord, Refused>,
+    claim: fn(OwnerWord, RowId) -> Result<OwnerWord, Refused>,
+    keeps: fn(OwnerWord, RowId) -> bool,
+    /// An owner is fenced before it is recovered.
+    fences: bool,
+    /// The lease is checked after the page was read.
+    checks_lease: bool,
+    /// It is, but before.
+    checks_before: bool,
+    /// A finder serves the entry only when its CAS has ended the recovery.
+    admits_last: bool,
+    /// A finder flushes before it ends the recovery.
+    flushes_first: bool,
+    /// An owner flushes before it gives the entry up.
+    flushes_to_leave: bool,
+    /// A torn page gets the image of its last writer.
+    repairs: bool,
+    /// A write is acknowledged when its record has landed.
+    logs_first: bool,
+}
+
+const RULES: Rules = Rules {
+    recover: OwnerWord::recover,
+    claim: OwnerWord::claim,
+    keeps: OwnerWord::keeps,
+    fences: true,
+    checks_lease: true,
+    checks_before: false,
+    admits_last: true,
+    flushes_first: true,
+    flushes_to_leave: true,
+    repairs: true,
+    logs_first: true,
+};
+
+type Next = Vec<Result<State, String>>;
+
+struct Model(Rules);
+
+impl Model {
+    fn next(&self, state: &State) -> Next {
+        let mut next = Next::new();
+        for (who, node) in state.nodes.iter().enumerate() {
+            if node.alive {
+                self.steps_of(state, who, &mut next);
+                if state.deaths > 0 && node.at != At::Idle {
+                    let mut dead = *state;
+                    dead.deaths -= 1;
+                    dead.nodes[who].alive = false;
+                    next.push(Ok(dead));
+                    if node.lease {
+                        // It pauses, or cannot renew; it may go on as if nothing had happened.
+                        let mut late = *state;
+                        late.deaths -= 1;
+                        late.nodes[who].lease = false;
+                        next.push(Ok(late));
+                    }
+                }
+            }
+            if node.row == Row::Dead && !(self.0.keeps)(state.word, row(who)) {
+                let mut swept = *state;
+                swept.nodes[who] = Node { row: Row::Free, ring: 0, image: None, ..node.dead() };
+                next.push(Ok(swept));
+            }
+            if node.row == Row::Free && state.joins > 0 {
+                let mut joined = *state;
+                joined.joins -= 1;
+                joined.nodes[who] = Node::JOINED;
+                next.push(Ok(joined));
+            }
+        }
+        next
+    }
+
+    /// A request of `who`: a row that was fenced has no effect any more, and its compute node learns that.
+    fn request(state: &State, who: usize, effect: impl FnOnce(&mut State)) -> State {
+        let mut after = *state;
+        if state.nodes[who].row == Row::Live {
+            effect(&mut after);
+        } else {
+            after.nodes[who] = state.nodes[who].dead();
+        }
+        after
+    }
+
+    fn cas(state: &State, who: usize, from: OwnerWord, to: OwnerWord, won: At, lost: At) -> State {
+        Self::request(state, who, |state| {
+            let wins = state.word == from;
+            if wins {
+                state.word = to;
+            }
+            state.nodes[who].at = if wins { won } else { lost };
+        })
+    }
+
+    fn steps_of(&self, state: &State, who: usize, next: &mut Next) {
+        let (rules, node, me) = (&self.0, state.nodes[who], row(who));
+        let to = |at| {
+            let mut state = *state;
+            state.nodes[who].at = at;
+            state
+        };
+        match node.at {
+            At::Idle => next.push(Ok(Self::request(state, who, |after| after.nodes[who].at = At::Seen(state.word)))),
+            At::Seen(seen) => match seen.decode() {
+                Err(error) => next.push(Err(error.to_string())),
+                Ok(Owner::Free) => match (rules.claim)(seen, me) {
+                    Ok(word) => {
+                        let mut after = Self::cas(state, who, seen, word, At::Owner, At::Idle);
+                        if after.nodes[who].at == At::Owner {
+                            // The page is READ at the first miss; here at once.
+                            after.nodes[who].tenure = word.epoch();
+                            after.nodes[who].cached = state.page;
+                            if state.torn {
+                                return next.push(Err("a free entry has a torn page".into()));
+                            }
+                        }
+                        next.push(Ok(after));
+                    }
+                    Err(error) => next.push(Err(error.to_string())),
+                },
+                Ok(_) if seen.row() == me => next.push(Ok(to(At::Idle))),
+                Ok(_) => {
+                    let other = state.nodes[node_of(seen.row())];
+                    if other.row == Row::Dead || !other.alive || !other.lease || !rules.fences && state.deaths > 0 {
+                        // The lease is over; the fence closes every queue pair of the row.
+                        next.push(Ok(Self::request(state, who, |state| {
+                            if rules.fences && state.nodes[node_of(seen.row())].row == Row::Live {
+                                state.nodes[node_of(seen.row())].row = Row::Dead;
+                            }
+                            state.nodes[who].at = At::Fenced(seen, seen.row());
+                        })));
+                    }
+                    next.push(Ok(to(At::Idle)));
+                }
+            },
+            At::Fenced(seen, dead) => match (rules.recover)(seen, me, dead) {
+                Ok(word) => next.push(Ok(Self::cas(state, who, seen, word, At::Recovering, At::Idle))),
+                Err(error) => next.push(Err(error.to_string())),
+            },
+            At::Recovering => {
+                let mut after = Self::request(state, who, |state| state.nodes[who].at = At::Repaired);
+                if after.nodes[who].alive && state.torn {
+                    if !rules.repairs {
+                        return next.push(Err("a torn page is believed".into()));
+                    }
+                    let images =
+                        state.nodes.iter().filter(|other| other.row == Row::Dead).filter_map(|dead| dead.image);
+                    let image_of = |(epoch, value): (u32, u8)| PageImage {
+                        address: Address::NULL,
+                        lsn: Lsn::new(epoch, u64::from(value)),
+                        entry: 0,
+                        epoch,
+                    };
+                    let last = images.reduce(|a, b| if image_of(b).is_later_than(&image_of(a)) { b } else { a });
+                    match last {
+                        Some((_, value)) => (after.page, after.torn) = (value, false),
+                        None => return next.push(Err("a torn page has no image".into())),
+                    }
+                }
+                next.push(Ok(after));
+            }
+            At::Repaired => {
+                let log = match state.word.decode() {
+                    Ok(Owner::Recovering { finder, log }) if finder == me => log,
+                    _ if node.row != Row::Live => return next.push(Ok(Self::request(state, who, |_| ()))),
+                    other => return next.push(Err(format!("a finder lives and the word says {other:?}"))),
+                };
+                next.push(Ok(Self::request(state, who, |after| {
+                    let ring = state.nodes[node_of(log)].ring;
+                    after.nodes[who].cached = state.page.max(ring);
+                    after.nodes[who].at = if rules.flushes_first { At::Replayed } else { At::Flushed };
+                    if !rules.admits_last {
+                        after.nodes[who].tenure = state.word.epoch();
+                    }
+                })));
+            }
+            At::Replayed => self.flush(state, who, At::Flushed, next),
+            At::Flushed => match state.word.recovered(me) {
+                Ok(word) => {
+                    let mut after = Self::cas(state, who, state.word, word, At::Owner, At::Idle);
+                    if after.nodes[who].at == At::Owner {
+                        after.nodes[who].tenure = word.epoch();
+                    }
+                    next.push(Ok(after));
+                }
+                Err(_) => next.push(Ok(Self::request(state, who, |state| state.nodes[who].at = At::Idle))),
+            },
+            At::Owner => {
+                if state.gets > 0 && (node.lease || !rules.checks_before) {
+                    let mut got = to(At::Got { fresh: node.cached >= state.acknowledged });
+                    got.gets -= 1;
+                    next.push(Ok(got));
+                }
+                if state.writes > 0 {
+                    let mut wrote = to(if rules.logs_first { At::Staged } else { At::Logged });
+                    wrote.writes -= 1;
+                    // The number of the write: none comes twice.
+                    wrote.nodes[who].cached = WRITES - state.writes + 1;
+                    next.push(Ok(wrote));
+                }
+                if state.flushes > 0 && state.page != node.cached {
+                    let mut flushes = *state;
+                    flushes.flushes -= 1;
+                    self.flush(&flushes, who, At::Owner, next);
+                }
+                let mut leaves = to(if rules.flushes_to_leave { At::Leaving } else { At::Left });
+                leaves.nodes[who].tenure = 0;
+                next.push(Ok(leaves));
+            }
+            At::Got { fresh } => {
+                if rules.checks_lease && !rules.checks_before && !node.lease {
+                    // Its operations end with an error; it joins anew.
+                    let mut ended = *state;
+                    ended.nodes[who] = node.dead();
+                    next.push(Ok(ended));
+                } else {
+                    next.push(if fresh {
+                        Ok(to(At::Owner))
+                    } else {
+                        Err("a get is answered with an old value".into())
+                    });
+                }
+            }
+            At::Staged => next.push(Ok(Self::request(state, who, |state| {
+                state.nodes[who].ring = node.cached;
+                state.nodes[who].at = At::Logged;
+            }))),
+            At::Logged => {
+                let mut done = to(At::Owner);
+                done.acknowledged = done.acknowledged.max(node.cached);
+                next.push(Ok(done));
+            }
+            At::Leaving => self.flush(state, who, At::Left, next),
+            At::Left => match state.word.release(me) {
+                Ok(word) => next.push(Ok(Self::cas(state, who, state.word, word, At::Idle, At::Idle))),
+                Err(_) => next.push(Ok(Self::request(state, who, |state| state.nodes[who].at = At::Idle))),
+            },
+        }
+    }
+
+    /// A flush: image, then page, in one chain. A death cuts it short anywhere.
+    fn flush(&self, state: &State, who: usize, then: At, next: &mut Next) {
+        let epoch = state.word.epoch();
+        let value = state.nodes[who].cached;
+        let image = Self::request(state, who, |state| state.nodes[who].image = Some((epoch, value)));
+        if state.deaths > 0 && image.nodes[who].alive {
+            for torn in [false, true] {
+                let mut dead = image;
+                dead.deaths -= 1;
+                dead.torn |= torn;
+                dead.nodes[who].alive = false;
+                next.push(Ok(dead));
+            }
+        }
+        next.push(Ok(Self::request(&image, who, |state| {
+            state.page = value;
+            state.torn = false;
+            state.nodes[who].at = then;
+        })));
+    }
+
+    /// What every state must satisfy.
+    fn check(state: &State) -> Result<(), String> {
+        let serves = |node: &&Node| node.alive && node.lease && node.tenure != 0;
+        if state.nodes.iter().filter(serves).count() > 1 {
+            return Err("two compute nodes serve the entry".into());
+        }
+        let readers = state.nodes.iter().filter(|node| node.alive && node.lease && node.at == At::Owner);
+        for node in readers {
+            if node.cached < state.acknowledged {
+                return Err("an owner does not know what was acknowledged".into());
+            }
+        }
+        if state.word.decode() == Ok(Owner::Free) && (state.torn || state.page < state.acknowledged) {
+            return Err("an entry is free, and its page is not what was acknowledged".into());
+        }
+        Ok(())
+    }
+
+    /// Somebody serves the entry, or nobody is left that could.
+    fn is_end(state: &State) -> bool {
+        state.nodes.iter().any(|node| node.alive && node.tenure != 0)
+            || !state.nodes.iter().any(|node| node.alive && node.row == Row::Live)
+    }
+
+    /// Visits every state that can be reached. Returns how many there are, or the first violation.
+    fn explore(&self, deaths: u8, joins: u8) -> Result<usize, String> {
+        let start = State {
+            word: OwnerWord::FREE,
+            page: 0,
+            torn: false,
+            acknowledged: 0,
+            nodes: [Node::JOINED; NODES],
+            writes: WRITES,
+            gets: 1,
+            flushes: 1,
+            deaths,
+            joins,
+        };
+        let mut numbers = HashMap::from([(start, 0_usize)]);
+        let mut states = vec![start];
+        let mut before: Vec<Vec<u32>> = vec![Vec::new()];
+        let mut at = 0;
+        while let Some(state) = states.get(at).copied() {
+            Self::check(&state).map_err(|what| format!("{what} in {state:?}"))?;
+            // Releases and claims could go on for ever.
+            let next = if state.word.epoch() > EPOCHS { Vec::new() } else { self.next(&state) };
+            for next in next {
+                let next = next.map_err(|what| format!("{what} behind {state:?}"))?;
+                let number = *numbers.entry(next).or_insert_with(|| {
+                    states.push(next);
+                    before.push(Vec::new());
+                    states.len() - 1
+                });
+                before[number].push(at as u32);
+            }
+            at += 1;
+        }
+        let is_cut = |state: &State| state.word.epoch() > EPOCHS;
+        let mut ends: Vec<bool> = states.iter().map(|state| Self::is_end(state) || is_cut(state)).collect();
+        let mut open: Vec<usize> = (0..states.len()).filter(|&number| ends[number]).collect();
+        while let Some(number) = open.pop() {
+            for &earlier in &before[number] {
+                if !std::mem::replace(&mut ends[earlier as usize], true) {
+                    open.push(earlier as usize);
+                }
+            }
+        }
+        match ends.iter().position(|ends| !ends) {
+            Some(stuck) => Err(format!("nobody can ever serve the entry behind {:?}", states[stuck])),
+            None => Ok(states.len()),
+        }
+    }
+}
+
+/// Writes of a run.
+const WRITES: u8 = 2;
+
+/// Epochs of a run.
+const EPOCHS: u32 = 6;
+
+impl Node {
+    const JOINED: Self =
+        Self { at: At::Idle, alive: true, lease: true, row: Row::Live, tenure: 0, cached: 0, ring: 0, image: None };
+
+    fn dead(self) -> Self {
+        Self { at: At::Idle, alive: false, lease: false, tenure: 0, cached: 0, ..self }
+    }
+}
+
+fn explore_all(rules: Rules) -> Result<usize, String> {
+    let mut states = 0;
+    for (deaths, joins) in [(0, 0), (1, 1), (2, 0), (2, 1)] {
+        states += Model(rules).explore(deaths, joins)?;
+    }
+    Ok(states)
+}
+
+#[test]
+fn every_interleaving_of_owners_finders_and_deaths_is_right() {
+    let states = explore_all(RULES).unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{states} states");
+    assert!(states > 50_000, "the model does not move: {states} states");
+}
+
+/// Each altered decision, and a word of the violation that the model finds.
+#[test]
+fn altered_decisions_are_found() {
+    fn log_forgotten(word: OwnerWord, me: RowId, dead: RowId) -> Result<OwnerWord, Refused> {
+        let right = word.recover(me, dead)?;
+        Ok(OwnerWord::new(Owner::Recovering { finder: me, log: dead }, right.epoch()))
+    }
+    fn epoch_kept(word: OwnerWord, me: RowId, dead: RowId) -> Result<OwnerWord, Refused> {
+        Ok(OwnerWord::new(word.recover(me, dead)?.decode()?, word.epoch()))
+    }
+    fn claim_in_old_epoch(word: OwnerWord, me: RowId) -> Result<OwnerWord, Refused> {
+        Ok(OwnerWord::new(word.claim(me)?.decode()?, 1))
+    }
+    fn keeps_named_only(word: OwnerWord, row: RowId) -> bool {
+        word.row() == row || word.log_row() == row
+    }
+    fn keeps_nothing(_: OwnerWord, _: RowId) -> bool {
+        false
+    }
+    fn keeps_owners_only(word: OwnerWord, row: RowId) -> bool {
+        word.row() == row
+    }
+    let altered: &[(&str, Rules, &str)] = &[
+        ("the finder's row replaces the log row", Rules { recover: log_forgotten, ..RULES }, ""),
+        ("a claim does not raise the epoch", Rules { claim: claim_in_old_epoch, ..RULES }, ""),
+        ("rows are freed while they are named", Rules { keeps: keeps_nothing, ..RULES }, ""),
+        ("the log row is freed", Rules { keeps: keeps_owners_only, ..RULES }, ""),
+        ("the row of a dead finder is freed", Rules { keeps: keeps_named_only, ..RULES }, "no image"),
+        ("recovered without a fence", Rules { fences: false, ..RULES }, ""),
+        ("the lease is not checked", Rules { checks_lease: false, ..RULES }, "old value"),
+        ("the lease is checked before the page is read", Rules { checks_before: true, ..RULES }, "old value"),
+        ("a finder serves before it is done", Rules { admits_last: false, ..RULES }, ""),
+        ("a finder does not flush", Rules { flushes_first: false, ..RULES }, ""),
+        ("an owner leaves without a flush", Rules { flushes_to_leave: false, ..RULES }, "free"),
+        ("a torn page is not repaired", Rules { repairs: false, ..RULES }, "torn"),
+        ("a write is acknowledged before it is logged", Rules { logs_first: false, ..RULES }, "acknowledged"),
+    ];
+    for (what, rules, word) in altered {
+        match explore_all(*rules) {
+            Ok(states) => panic!("{what}: {states} states without a violation"),
+            Err(violation) => assert!(violation.contains(word), "{what}: found {violation}"),
+        }
+    }
+    // Deaths alone do not need a new epoch: two finders differ by their rows, and no row is used again meanwhile. It is
+    // what page images are ordered by.
+    explore_all(Rules { recover: epoch_kept, ..RULES }).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
+#[test]
+fn words_are_changed_by_those_who_may_only() {
+    let (me, other) = (RowId(3), RowId(5));
+    let owned = OwnerWord::FREE.claim(me).unwrap();
+    assert_eq!((owned.decode(), owned.epoch(), owned.row(), owned.log_row()), (Ok(Owner::Owned(me)), 1, me, me));
+    assert_eq!(owned.claim(other), Err(Refused::State(owned)));
+    assert_eq!(owned.release(other), Err(Refused::State(owned)));
+    assert_eq!(owned.recover(other, RowId(4)), Err(Refused::State(owned)), "another one was fenced");
+    assert_eq!(owned.recover(me, me), Err(Refused::State(owned)));
+    let recovering = owned.recover(other, me).unwrap();
+    assert_eq!(recovering.decode(), Ok(Owner::Recovering { finder: other, log: me }));
+    let again = recovering.recover(RowId(9), other).unwrap();
+    assert_eq!(again.decode(), Ok(Owner::Recovering { finder: RowId(9), log: me }));
+    assert_eq!(recovering.recovered(me), Err(Refused::State(recovering)));
+    let done = again.recovered(RowId(9)).unwrap();
+    assert_eq!((done.decode(), done.epoch()), (Ok(Owner::Owned(RowId(9))), 4));
+    assert_eq!(done.renew(RowId(9)).unwrap().epoch(), 5);
+    assert_eq!(done.release(RowId(9)).unwrap(), OwnerWord::new(Owner::Free, 5));
+    for kept in [me, other, RowId(9), RowId(77)] {
+        assert!(again.keeps(kept), "while it recovers, every row is kept");
+        assert_eq!(done.keeps(kept), kept == RowId(9));
+    }
+}
+
+#[test]
+fn epochs_end_and_deaths_still_have_some() {
+    let (me, other) = (RowId(3), RowId(5));
+    let last = EPOCH_MAX - EPOCHS_FOR_DEATHS;
+    assert_eq!(OwnerWord::new(Owner::Free, last).claim(me), Err(Refused::UsedUp { epoch: last }));
+    let owned = OwnerWord::new(Owner::Owned(me), last);
+    assert!(owned.renew(me).is_err() && owned.recover(other, me).is_ok());
+    let end = OwnerWord::new(Owner::Owned(me), EPOCH_MAX);
+    assert_eq!(end.release(me), Err(Refused::UsedUp { epoch: EPOCH_MAX }));
+}
+
+#[test]
+fn words_that_no_writer_makes_are_refused() {
+    for (word, what) in [
+        (OwnerWord(3), "unknown state"),
+        (OwnerWord(1 << 4), "names a row"),
+        (OwnerWord(1), "or it has none"),
+        (OwnerWord(1 | 5 << 4 | 6 << 20), "differ"),
+        (OwnerWord(2 | 5 << 4), "no log"),
+        (OwnerWord(2 | 5 << 4 | 5 << 20), "the same"),
+    ] {
+        let error = word.decode().unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(word.keeps(RowId(1)), "a word that cannot be read keeps every row");
+        assert!(word.claim(RowId(1)).is_err() && word.recover(RowId(1), word.row()).is_err());
+    }
+    let owned = OwnerWord::FREE.claim(RowId(3)).unwrap();
+    assert_eq!(OwnerWord::FREE.check_after(owned), Err(Refused::FromThePast { seen: 1, found: 0 }));
+    assert!(OwnerWord::FREE.claim(RowId(4)).unwrap().check_after(owned).is_err(), "one epoch, two owners");
+    assert_eq!(owned.check_after(owned), Ok(()));
+}
+
+// ---- table and partition -----------------------------------------------------------------------------------------
+
+const INDEX: IndexNumber = match IndexNumber::new(2) {
+    Some(index) => index,
+    None => IndexNumber::NONE,
+};
+
+fn image_of(
+    shape: TableShape,
+    make: impl FnOnce(TableWriter<'_>) -> Result<u32, TableError>,
+) -> Result<Vec<u8>, TableError> {
+    let mut image = vec![0xee; shape.bytes()];
+    make(TableWriter::start(shape, INDEX, 3, &mut image)?)?;
+    Ok(image)
+}
+
+fn boundaries(image: &[u8], shape: TableShape) -> Vec<u64> {
+    let table = Table::decode(shape, INDEX, 3, image).unwrap();
+    (0..table.count()).map(|entry| u64::from_be_bytes(table.boundary(entry)[..8].try_into().unwrap())).collect()
+}
+
+fn shape() -> TableShape {
+    TableShape::new(8, 6).unwrap()
+}
+
+#[test]
+fn boundaries_are_even_given_or_quantiles() {
+    let even = image_of(shape(), |writer| writer.even(4, 0, u64::MAX)).unwrap();
+    assert_eq!(boundaries(&even, shape()), [0, 1 << 62, 2 << 62, 3 << 62]);
+    let dense = image_of(shape(), |writer| writer.even(3, 100, 129)).unwrap();
+    assert_eq!(boundaries(&dense, shape()), [0, 110, 120]);
+    let keys: Vec<[u8; 8]> = (0..10_u64).map(|key| (key * key).to_be_bytes()).collect();
+    let quantiles = image_of(shape(), |writer| writer.quantiles(5, 10, |i| &keys[i as usize])).unwrap();
+    assert_eq!(boundaries(&quantiles, shape()), [0, 4, 16, 36, 64]);
+    let given = image_of(shape(), |writer| writer.given(keys[2..4].iter().map(<[u8; 8]>::as_slice))).unwrap();
+    assert_eq!(boundaries(&given, shape()), [0, 4, 9]);
+    let one = image_of(shape(), |writer| writer.even(1, 0, 0)).unwrap();
+    assert_eq!(boundaries(&one, shape()), [0]);
+    let long = TableShape::new(13, 3).unwrap();
+    let long_keys = image_of(long, |writer| writer.even(3, 0, u64::MAX)).unwrap();
+    assert_eq!(boundaries(&long_keys, long), [0, u64::MAX / 3, u64::MAX / 3 * 2]);
+}
+
+#[test]
+fn overlaps_gaps_and_too_few_keys_are_refused() {
+    let [zero, one, two, three] = [0_u64, 1, 2, 3].map(u64::to_be_bytes);
+    let ranges = |ranges: &[(&[u8], Option<&[u8]>)]| {
+        image_of(shape(), |writer| writer.ranges(ranges.iter().copied())).map(|_| ())
+    };
+    assert_eq!(ranges(&[(&zero, Some(&one)), (&one, Some(&two)), (&two, None)]), Ok(()));
+    assert_eq!(ranges(&[(&zero, Some(&two)), (&one, None)]), Err(TableError::Overlap { entry: 1 }));
+    assert_eq!(ranges(&[(&zero, None), (&one, None)]), Err(TableError::Overlap { entry: 1 }));
+    assert_eq!(ranges(&[(&zero, Some(&one)), (&two, None)]), Err(TableError::Gap { entry: 1 }));
+    assert_eq!(ranges(&[(&one, None)]), Err(TableError::Gap { entry: 0 }));
+    assert_eq!(ranges(&[(&zero, Some(&one)), (&one, Some(&three))]), Err(TableError::NoEnd { entry: 1 }));
+    assert_eq!(ranges(&[(&zero, Some(&zero))]), Err(TableError::Overlap { entry: 1 }));
+    assert_eq!(ranges(&[]), Err(TableError::Entries { entries: 0 }));
+    let given = |keys: &[&[u8]]| image_of(shape(), |writer| writer.given(keys.iter().copied())).map(|_| ());
+    assert_eq!(given(&[&two, &two]), Err(TableError::Overlap { entry: 2 }));
+    assert_eq!(given(&[&zero]), Err(TableError::Overlap { entry: 1 }));
+    assert_eq!(given(&[b"short"]), Err(TableError::KeyBytes { key_bytes: 8, found: 5 }));
+    assert_eq!(given(&[one.as_slice(); 6]), Err(TableError::Overlap { entry: 2 }));
+    let even = |entries, last| image_of(shape(), |writer| writer.even(entries, 0, last)).map(|_| ());
+    assert_eq!(even(5, 3), Err(TableError::TooFewKeys { entries: 5, keys: 4, entry: 1 }));
+    assert_eq!(even(0, 3), Err(TableError::Entries { entries: 0 }));
+    assert_eq!(even(7, u64::MAX), Err(TableError::Entries { entries: 7 }));
+    let same = image_of(shape(), |writer| writer.quantiles(3, 9, |_| &two)).unwrap_err();
+    assert_eq!(same, TableError::TooFewKeys { entries: 3, keys: 9, entry: 2 });
+    assert!(image_of(shape(), |writer| writer.quantiles(3, 2, |_| &two)).is_err());
+    assert!(TableShape::new(7, 1).is_err() && TableShape::new(8, 0).is_err() && TableShape::new(8, 4097).is_err());
+    assert!(matches!(TableWriter::start(shape(), INDEX, 3, &mut [0; 64]), Err(TableError::Room { .. })));
+}
+
+#[test]
+fn a_damaged_table_or_another_ones_is_refused() {
+    let image = image_of(shape(), |writer| writer.even(4, 0, u64::MAX)).unwrap();
+    let decode = |image: &[u8]| Table::decode(shape(), INDEX, 3, image).map(|_| ());
+    assert_eq!(decode(&image), Ok(()));
+    assert_eq!(Table::decode(shape(), INDEX, 4, &image).map(|_| ()), Err(TableError::Other));
+    assert_eq!(Table::decode(shape(), IndexNumber::NONE, 3, &image).map(|_| ()), Err(TableError::Other));
+    assert_eq!(Table::decode(TableShape::new(8, 5).unwrap(), INDEX, 3, &image).map(|_| ()), Err(TableError::Other));
+    assert!(decode(&image[..image.len() - 1]).is_err() && decode(&vec![0; image.len()]).is_err());
+    // Words change, and say themselves whether they can be. Everything else that is in use is checked.
+    let words = TableShape::word_at(0)..TableShape::word_at(6);
+    for at in
+        (0..shape().boundary_at(4)).filter(|at| !words.contains(at) && !(4..8).contains(at) && !(112..128).contains(at))
+    {
+        let mut damaged = image.clone();
+        damaged[at] ^= 0x40;
+        assert!(decode(&damaged).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn every_key_has_one_entry_whatever_their_order_in_the_table() {
+    let image = image_of(shape(), |writer| writer.even(5, 0, 49)).unwrap();
+    // As after a cut of entry 1: the new entry is the last of the table, and not the last of the keys.
+    let mut shuffled = image.clone();
+    let [a, b] = [2, 4].map(|entry| shape().boundary_at(entry));
+    let keys = [a, b].map(|at| image[at + 8..at + 16].to_vec());
+    for (at, entry, key) in [(a, 2_u32, &keys[1]), (b, 4, &keys[0])] {
+        let mut checked = entry.to_le_bytes().to_vec();
+        checked.extend(key);
+        shuffled[at..at + 4].copy_from_slice(&crate::layout::record::CRC.checksum(&checked).to_le_bytes());
+        shuffled[at + 8..at + 16].copy_from_slice(key);
+    }
+    for (image, order) in [(&image, [0, 1, 2, 3, 4]), (&shuffled, [0, 1, 4, 3, 2])] {
+        let table = Table::decode(shape(), INDEX, 3, image).unwrap();
+        let (mut bounds, mut ranks) = ([0; 40], [0; 5]);
+        let cells: [EntryCell; 5] = Default::default();
+        let partition = Partition::open(&table, RowId(3), &mut bounds, &mut ranks, &cells).unwrap();
+        for key in 0..60_u64 {
+            let rank = (key / 10).min(4) as usize;
+            assert_eq!(partition.entry_of(&key.to_be_bytes()), order[rank], "key {key}");
+            let (low, high) = partition.range_of(&key.to_be_bytes());
+            assert_eq!(low, (rank as u64 * 10).to_be_bytes());
+            assert_eq!(high.map(<[u8]>::to_vec), (rank < 4).then(|| (rank as u64 * 10 + 10).to_be_bytes().to_vec()));
+        }
+    }
+    let mut twice = image;
+    let at = shape().boundary_at(3);
+    let key = twice[shape().boundary_at(2) + 8..][..8].to_vec();
+    let mut checked = 3_u32.to_le_bytes().to_vec();
+    checked.extend(&key);
+    twice[at..at + 4].copy_from_slice(&crate::layout::record::CRC.checksum(&checked).to_le_bytes());
+    twice[at + 8..at + 16].copy_from_slice(&key);
+    let table = Table::decode(shape(), INDEX, 3, &twice).unwrap();
+    let cells: [EntryCell; 5] = Default::default();
+    let opened = Partition::open(&table, RowId(3), &mut [0; 40], &mut [0; 5], &cells).map(|_| ());
+    assert!(matches!(opened, Err(TableError::Overlap { .. })), "{opened:?}");
+}
+
+#[test]
+fn a_tenure_ends_with_its_epoch() {
+    let image = image_of(shape(), |writer| writer.even(2, 0, u64::MAX)).unwrap();
+    let table = Table::decode(shape(), INDEX, 3, &image).unwrap();
+    let (mut bounds, mut ranks) = ([0; 16], [0; 2]);
+    let cells: [EntryCell; 2] = Default::default();
+    let me = RowId(3);
+    let partition = Partition::open(&table, me, &mut bounds, &mut ranks, &cells).unwrap();
+    let key = [0xff; 8];
+    assert_eq!(partition.tenure_of(&key), Err(NotOwner { entry: 1, row: RowId(0), epoch: 0 }));
+    assert_eq!(partition.admit(1), None, "the word is not its own");
+    let owned = OwnerWord::FREE.claim(me).unwrap();
+    partition.note(1, owned).unwrap();
+    assert_eq!(partition.tenure_of(&key), Err(NotOwner { entry: 1, row: me, epoch: 1 }), "not admitted yet");
+    let tenure = partition.admit(1).unwrap();
+    assert_eq!((tenure, partition.tenure_of(&key)), (Tenure { entry: 1, epoch: 1 }, Ok(tenure)));
+    assert!(partition.holds(tenure) && partition.tenure_of(&[0; 8]).is_err());
+    partition.note(1, owned).unwrap();
+    assert!(partition.holds(tenure), "the same word ends nothing");
+    partition.close(1);
+    assert!(!partition.holds(tenure));
+    let again = partition.admit(1).unwrap();
+    let recovering = owned.recover(RowId(7), me).unwrap();
+    partition.note(1, recovering).unwrap();
+    assert!(!partition.holds(again), "others took this compute node for dead");
+    assert_eq!(partition.note(1, owned), Err(Refused::FromThePast { seen: 2, found: 1 }));
+    assert!(matches!(partition.note(1, OwnerWord(9)), Err(Refused::Corrupt { .. })));
+    assert_eq!(partition.owner_of(&key), (1, recovering));
+    let not_owner = partition.tenure_of(&key).unwrap_err();
+    assert_eq!(not_owner.to_string(), "the key belongs to entry 1, which row 7 has since epoch 2 (0 = nobody)");
+}
