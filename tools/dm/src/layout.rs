@@ -9,6 +9,7 @@
 pub mod c;
 mod catalog;
 mod chime;
+mod dex;
 mod dolphin;
 mod items;
 mod memory;
@@ -54,6 +55,12 @@ pub static STRUCTURES: &[Structure] = &[
     dolphin::DOLPHIN_NODE,
     dolphin::DOLPHIN_LEAF,
     dolphin::DOLPHIN_BLOCK,
+    dex::DEX_OWNER,
+    dex::DEX_TABLE,
+    dex::DEX_LSN,
+    dex::DEX_RING,
+    dex::DEX_RECORD,
+    dex::DEX_IMAGE,
     items::ITEMS_PARAMETERS,
     items::ITEMS_KEY,
     items::ITEMS_SLOT,

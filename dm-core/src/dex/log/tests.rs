@@ -732,6 +732,7 @@ fn a_lane_that_is_dropped_in_its_flight_is_settled_and_others_post_anew() {
     let scratch = lanes[0].port().begin().unwrap();
     lanes[0].port().complete(0, Completion { status: Status::Flushed, ..Completion::NOTHING });
     lanes[0].port().finish(scratch, 1);
+    lanes[0].port().reset();
     let mut settling = Box::pin(settle(site, &lanes[0]));
     while let machine::Step::Requests | machine::Step::Waiting = poll_once(lanes[0].port(), settling.as_mut()) {
         let scratch = lanes[0].port().begin().unwrap();

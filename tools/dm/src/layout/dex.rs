@@ -1,0 +1,342 @@
+//! Structures of a DEX index.
+
+use super::row::MEMBER;
+use super::values::{digits, error, value, word};
+use super::{Sample, Structure, Values};
+use dm_core::dex::image::{PageImage, PageImageHeader};
+use dm_core::dex::log::lsn::{LINES_END, Lsn};
+use dm_core::dex::log::record::{Change, Parsed, RECORD_LINES_MAX, Record, RecordHeader, parse};
+use dm_core::dex::log::ring::{
+    HEAD_AT, LINES_AT, RING_CHUNKS, RING_LINES_MIN, RING_VERSION, Ring, RingDescription, RingHead, RingOwner,
+};
+use dm_core::dex::ownership::table::{BoundaryHead, ENTRIES_MAX, Table, TableHeader, TableShape, TableWriter};
+use dm_core::dex::ownership::{EPOCHS_FOR_DEATHS, Owner, OwnerWord};
+use dm_core::remote::address::Address;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::remote::NodeGeometry;
+use dm_core::verbs::NodeId;
+use zerocopy::IntoBytes;
+
+const LINE_BYTES: usize = 64;
+const POOL: ([u8; 16], u64) = (*b"0123456789abcdef", 3);
+const TOKEN: u64 = 0x5eed_0123_4567_89ab;
+
+fn index() -> IndexNumber {
+    IndexNumber::new(2).expect("a catalog has 16 entries")
+}
+
+fn owner() -> RingOwner {
+    RingOwner::new(POOL, index(), MEMBER, TOKEN)
+}
+
+/// A memory node of 16 MiB with chunks of 1 MiB.
+fn geometry() -> NodeGeometry {
+    let plan = PoolPlan {
+        pool_id: POOL.0,
+        pool_incarnation: POOL.1,
+        node: NodeId(0),
+        nodes: 1,
+        region_bytes: 16 << 20,
+        chunk_bytes: 1 << 20,
+        lock_count: 61,
+        device_bytes: 0,
+        redo_row_bytes: 0,
+    };
+    let superblock = plan.format().expect("room for a chunk");
+    Superblock::decode(superblock.as_bytes()).expect("what was just made").geometry
+}
+
+// ---- ownership ---------------------------------------------------------------------------------------------------
+
+fn owner_values(word: OwnerWord) -> Values {
+    let mut values = match word.decode() {
+        Ok(Owner::Free) => vec![value("state", &"free")],
+        Ok(Owner::Owned(row)) => vec![value("state", &"owned"), value("owner", &row.0)],
+        Ok(Owner::Recovering { finder, log }) => {
+            vec![value("state", &"recovering"), value("finder", &finder.0), value("log of row", &log.0)]
+        }
+        Err(found) => return error(&found),
+    };
+    values.push(value("epoch", &word.epoch()));
+    values
+}
+
+pub(super) const DEX_OWNER: Structure = Structure {
+    name: "dex_owner",
+    title: "word of an entry of the ownership table: which compute node has it",
+    text: "One little-endian word, changed by CAS only. Every change raises the epoch by one. Records that are in no page are in\n\
+           the ring of the log row; a row is not freed while an entry names it or is recovering.",
+    tables: &[("word", OwnerWord::FIELDS)],
+    constants: &[("EPOCHS_FOR_DEATHS", EPOCHS_FOR_DEATHS as u64, "the last epochs: for recoveries, not for claims")],
+    samples: || {
+        let owned = OwnerWord::new(Owner::Owned(MEMBER.row), 41);
+        let finder = RowId(12);
+        let recovering = owned.recover(finder, MEMBER.row).expect("row 9 is in the way");
+        vec![
+            Sample::new("of a new entry", &OwnerWord::FREE.0.to_le_bytes(), &[("state", "free"), ("epoch", "0")]),
+            Sample::new(
+                "row 9 has it",
+                &owned.0.to_le_bytes(),
+                &[("state", "owned"), ("owner", "9"), ("epoch", "41")],
+            ),
+            Sample::new(
+                "row 12 recovers it after the death of row 9",
+                &recovering.0.to_le_bytes(),
+                &[("state", "recovering"), ("finder", "12"), ("log of row", "9"), ("epoch", "42")],
+            ),
+            Sample::new(
+                "no writer makes it",
+                &(owned.0 ^ 1 << 20).to_le_bytes(),
+                &[("error", "an owner word is corrupt (0x0000029000800091): its owner and its log differ, or it has none")],
+            ),
+        ]
+    },
+    decode: |bytes| owner_values(OwnerWord(word(bytes))),
+};
+
+fn shape() -> TableShape {
+    TableShape::new(8, 4).expect("keys of 8 bytes, four entries")
+}
+
+pub(super) const DEX_TABLE: Structure = Structure {
+    name: "dex_table",
+    title: "ownership table on memory node 0: boundaries, and who has what",
+    text: "A header; a word (dex_owner) for each entry for which there is room; from the next multiple of 64 on, a boundary for\n\
+           each. A boundary is a head, the entry's least key, and zeros up to a multiple of 8. An entry reaches to the next\n\
+           greater boundary, wherever that is in the table. Boundary 0 is the least key of all.",
+    tables: &[("header", TableHeader::FIELDS), ("head of a boundary", BoundaryHead::FIELDS)],
+    constants: &[("ENTRIES_MAX", ENTRIES_MAX as u64, "entries of a table, at most")],
+    samples: || {
+        let shape = shape();
+        let mut image = vec![0; shape.bytes()];
+        let writer = TableWriter::start(shape, index(), POOL.1, &mut image).expect("room");
+        writer.even(3, 0, 299).expect("300 keys");
+        let at = TableShape::word_at(1);
+        image[at..at + 8].copy_from_slice(&OwnerWord::new(Owner::Owned(MEMBER.row), 41).0.to_le_bytes());
+        let mut damaged = image.clone();
+        damaged[shape.boundary_at(2) + 15] ^= 1;
+        vec![
+            Sample::new(
+                "three entries over the keys 0 to 299, and room for a fourth; row 9 has the second",
+                &image,
+                &[
+                    ("entries", "3"),
+                    ("entry 0", "from 0000000000000000 on: free, epoch 0"),
+                    ("entry 1", "from 0000000000000064 on: owned, epoch 41"),
+                    ("entry 2", "from 00000000000000c8 on: free, epoch 0"),
+                ],
+            ),
+            Sample::new(
+                "a changed boundary",
+                &damaged,
+                &[("error", "no ownership table: the checksum of a boundary does not hold")],
+            ),
+        ]
+    },
+    decode: |bytes| match Table::decode(shape(), index(), POOL.1, bytes) {
+        Ok(table) => {
+            let mut values = vec![value("entries", &table.count())];
+            for entry in 0..table.count() {
+                let word = table.word(entry);
+                let text = format!(
+                    "from {} on: {}, epoch {}",
+                    digits(table.boundary(entry)),
+                    word.state_name(),
+                    word.epoch()
+                );
+                values.push(value(&format!("entry {entry}"), &text));
+            }
+            values
+        }
+        Err(found) => error(&found),
+    },
+};
+
+// ---- log ---------------------------------------------------------------------------------------------------------
+
+pub(super) const DEX_LSN: Structure = Structure {
+    name: "dex_lsn",
+    title: "log sequence number: where a change is in the history of its entry",
+    text: "One little-endian word in log records, leaves and page images; compared as a number.",
+    tables: &[("word", Lsn::FIELDS)],
+    constants: &[("LINES_END", LINES_END, "line numbers lie below it; the owner's tenures are renewed before")],
+    samples: || {
+        vec![
+            Sample::new("nothing was logged", &Lsn::NONE.to_bits().to_le_bytes(), &[("epoch", "0"), ("line", "0")]),
+            Sample::new(
+                "a record of the tenure of epoch 41",
+                &Lsn::new(41, 1_000_000).to_bits().to_le_bytes(),
+                &[("epoch", "41"), ("line", "1000000")],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let lsn = Lsn::from_bits(word(bytes));
+        vec![value("epoch", &lsn.epoch()), value("line", &lsn.line())]
+    },
+};
+
+pub(super) const DEX_RING: Structure = Structure {
+    name: "dex_ring",
+    title: "beginning of a log ring: whose it is, where it is, and where replay begins",
+    text: "At the start of the ring's first chunk; log lines of 64 bytes follow, through all chunks in their order. Line n is at\n\
+           n modulo the ring's lines. The description is written once, before the row announces the ring. The head is\n\
+           written in front of the lines that replace lines before it, in their chain.",
+    tables: &[("description", RingDescription::FIELDS), ("head", RingHead::FIELDS)],
+    constants: &[
+        ("VERSION", RING_VERSION as u64, "of the description"),
+        ("HEAD_AT", HEAD_AT, "offset of the head in the first chunk"),
+        ("LINES_AT", LINES_AT, "offset of the first line there"),
+        ("RING_CHUNKS", RING_CHUNKS as u64, "chunks of a ring, at most"),
+        ("RING_LINES_MIN", RING_LINES_MIN, "lines of a ring, at least"),
+    ],
+    samples: || {
+        let ring = Ring::new(NodeId(0), &geometry(), &[4, 7]).expect("two of the chunks");
+        let mut image = ring.describe(&owner(), &geometry()).as_bytes().to_vec();
+        image.extend(RingHead::new(MEMBER.incarnation, 1_000_000).as_bytes());
+        let elsewhere = RingOwner { pool_incarnation: 2, ..owner() };
+        let mut strange = ring.describe(&elsewhere, &geometry()).as_bytes().to_vec();
+        strange.extend(RingHead::new(MEMBER.incarnation, 0).as_bytes());
+        vec![
+            Sample::new(
+                "two chunks of 1 MiB, after a million lines",
+                &image,
+                &[("lines", "32765"), ("first chunk", "4"), ("line 16381 is in chunk", "7"), ("head", "1000000")],
+            ),
+            Sample::new(
+                "of the pool before it was formatted anew",
+                &strange,
+                &[(
+                    "error",
+                    "this log ring belongs to another pool, or to an earlier formatting of this one: it cannot be replayed here",
+                )],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let head = bytes.get(HEAD_AT as usize..).and_then(RingHead::from_prefix);
+        let (Some(description), Some(head)) = (RingDescription::from_prefix(bytes), head) else {
+            return error(&"too short");
+        };
+        let geometry = geometry();
+        let (ring, seal) = match description.decode(&owner(), NodeId(0), &geometry) {
+            Ok(found) => found,
+            Err(found) => return error(&found),
+        };
+        match head.decode(seal.incarnation) {
+            Ok(head) => {
+                let chunk_of = |line| geometry.chunk_of(ring.run(line, 1).offset).unwrap_or_default();
+                vec![
+                    value("lines", &ring.lines()),
+                    value("first chunk", &chunk_of(0)),
+                    value("line 16381 is in chunk", &chunk_of(16381)),
+                    value("head", &head),
+                ]
+            }
+            Err(found) => error(&found),
+        }
+    },
+};
+
+/// The line at which the samples' records are.
+const LINE: u64 = 77;
+
+fn record(change: Change<'_>) -> Vec<u8> {
+    let mut lines = vec![0; RECORD_LINES_MAX * LINE_BYTES];
+    let seal = owner().seal();
+    let count = Record { lsn: Lsn::new(41, LINE), entry: 1, change }.write(seal.incarnation, &mut lines);
+    seal.close(&mut lines);
+    lines.truncate(count * LINE_BYTES);
+    lines
+}
+
+pub(super) const DEX_RECORD: Structure = Structure {
+    name: "dex_record",
+    title: "log record: the state of one key after a change",
+    text: "Header, key, value; zeros up to the end of the last line. The checksum begins with the ring's seed: the CRC-32C of pool\n\
+           id, pool incarnation, token, incarnation and row, each as in the ring's description. Replay ends at the first\n\
+           line whose record has another line number or incarnation, or whose checksum does not hold.",
+    tables: &[("header", RecordHeader::FIELDS)],
+    constants: &[("RECORD_LINES_MAX", RECORD_LINES_MAX as u64, "lines of the longest record")],
+    samples: || {
+        let key = 5_u64.to_be_bytes();
+        let put = record(Change::Put { key: &key, value: &[0x5a; 8] });
+        let mut old = put.clone();
+        old[LINE_BYTES - 1] ^= 1;
+        vec![
+            Sample::new(
+                "key 5 has a new value",
+                &put,
+                &[("LSN", "epoch 41, line 77"), ("entry", "1"), ("change", "put 0000000000000005 = 5a5a5a5a5a5a5a5a")],
+            ),
+            Sample::new(
+                "key 5 was deleted",
+                &record(Change::Delete { key: &key }),
+                &[("LSN", "epoch 41, line 77"), ("entry", "1"), ("change", "delete 0000000000000005")],
+            ),
+            Sample::new(
+                "an LSN for a page whose change is not logged",
+                &record(Change::None),
+                &[("LSN", "epoch 41, line 77"), ("entry", "1"), ("change", "none")],
+            ),
+            Sample::new("a line that was not written", &old, &[("error", "the log ends")]),
+        ]
+    },
+    decode: |bytes| match parse(bytes, owner().seal(), LINE) {
+        Parsed::Record(Record { lsn, entry, change }, _) => {
+            let text = match change {
+                Change::Put { key, value } => format!("put {} = {}", digits(key), digits(value)),
+                Change::Delete { key } => format!("delete {}", digits(key)),
+                Change::None => "none".to_owned(),
+            };
+            vec![
+                value("LSN", &format_args!("epoch {}, line {}", lsn.epoch(), lsn.line())),
+                value("entry", &entry),
+                value("change", &text),
+            ]
+        }
+        Parsed::More(_) | Parsed::End => error(&"the log ends"),
+    },
+};
+
+// ---- page image --------------------------------------------------------------------------------------------------
+
+/// Bytes of the sample's page: a line of one.
+const PAGE_BYTES: usize = 64;
+
+pub(super) const DEX_IMAGE: Structure = Structure {
+    name: "dex_image",
+    title: "page image: what a flush was about to write",
+    text: "Header, then the page, in a redo slot (redo_record) of the flushing lane on the memory node of the page. Word 0 tells it\n\
+           from a redo record. Of several images of one page the one of the greatest epoch counts, then of the greatest LSN.",
+    tables: &[("header", PageImageHeader::FIELDS)],
+    constants: &[],
+    samples: || {
+        let address = Address::new(NodeId(1), 0x1_2340, 5);
+        let image = PageImage { address, lsn: Lsn::new(41, LINE), entry: 1, epoch: 42 };
+        let mut slot = vec![0; PageImageHeader::BYTES];
+        slot.extend([0x5a; PAGE_BYTES]);
+        image.seal(MEMBER.incarnation, &mut slot);
+        let mut torn = slot.clone();
+        torn[PageImageHeader::BYTES] ^= 1;
+        vec![
+            Sample::new(
+                "the first line of a page that row 12 flushes while it replays records of epoch 41",
+                &slot,
+                &[("page", "1:0x12340.5"), ("LSN", "epoch 41, line 77"), ("entry", "1"), ("epoch", "42")],
+            ),
+            Sample::new("not yet complete", &torn, &[("error", "no whole image")]),
+        ]
+    },
+    decode: |bytes| match PageImage::read(bytes, MEMBER.incarnation, PAGE_BYTES) {
+        Some((image, _)) => vec![
+            value("page", &image.address),
+            value("LSN", &format_args!("epoch {}, line {}", image.lsn.epoch(), image.lsn.line())),
+            value("entry", &image.entry),
+            value("epoch", &image.epoch),
+        ],
+        None => error(&"no whole image"),
+    },
+};
