@@ -328,8 +328,8 @@ impl Session {
         };
         let supervisor = thread::Builder::new().name("dm-session".to_owned()).spawn(move || supervisor.run(&ready))?;
         // From here on a failure closes the supervisor and waits for it.
-        let (pool, supervisor) = (Arc::clone(pool), Mutex::new(Some(supervisor)));
-        let handle = Handle { shared, pool, commands, supervisor, metrics: Mutex::default() };
+        let (owned, supervisor) = (Arc::clone(pool), Mutex::new(Some(supervisor)));
+        let handle = Handle { shared, pool: owned, commands, supervisor, metrics: Mutex::default() };
         opened.recv().unwrap_or(Err(OpenError::Panicked))?;
         if let Some(address) = options.metrics {
             let shared = Arc::clone(&handle.shared);

@@ -33,7 +33,16 @@ impl Daemons {
         for node in 0..nodes {
             let socket = socket_in(directory, node);
             let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
-            command.args(["--size", "16MiB", "--chunk-size", "64KiB", "--locks", "31", "--exit-with-parent", "--no-sweep"]);
+            command.args([
+                "--size",
+                "16MiB",
+                "--chunk-size",
+                "64KiB",
+                "--locks",
+                "31",
+                "--exit-with-parent",
+                "--no-sweep",
+            ]);
             command.args(["--node-id", &node.to_string(), "--memory-nodes", &nodes.to_string()]);
             command.args(["--lines", lines, "--socket"]).arg(&socket);
             let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

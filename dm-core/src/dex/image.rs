@@ -15,9 +15,9 @@
 //! **Whose place it is.** A place may have been freed and given to a leaf of another entry. So an image counts only for
 //! its own entry, and only while the page's first line, which is never torn, has the image's generation.
 
-use super::log::lsn::Lsn;
 use crate::layout::record::{Le32, Le64, record};
 use crate::membership::redo::{self, HEADER_BYTES};
+use crate::pages::lsn::Lsn;
 use crate::remote::address::Address;
 use static_assertions::const_assert_eq;
 use zerocopy::IntoBytes;

@@ -108,7 +108,7 @@ impl<'s> PageStore<'s> {
     /// Puts a page where its key belongs.
     fn insert(&self, _: &Latched<'_>, list: &List, index: u32, key: Lsn, from: From) {
         let Some(frame) = self.frame(index) else { return };
-        frame.set_pair(list.key, key.0);
+        frame.set_pair(list.key, key.to_bits());
         let key_of =
             |number: u32| number.checked_sub(1).and_then(|at| self.frame(at)).map(|frame| frame.pair(list.key));
         let [to_before, to_after] = list.links;
@@ -120,9 +120,9 @@ impl<'s> PageStore<'s> {
             From::Newest => (self.end_of(list, 1), 0),
         };
         for _ in 0..self.frame_count {
-            if from == From::Oldest && key_of(after).is_some_and(|next| next < key.0) {
+            if from == From::Oldest && key_of(after).is_some_and(|next| next < key.to_bits()) {
                 (before, after) = (after, link(after, to_after));
-            } else if from == From::Newest && key_of(before).is_some_and(|next| next > key.0) {
+            } else if from == From::Newest && key_of(before).is_some_and(|next| next > key.to_bits()) {
                 (before, after) = (link(before, to_before), before);
             } else {
                 break;
@@ -145,7 +145,7 @@ impl<'s> PageStore<'s> {
         let _lists = self.lists()?;
         let head = |list: &List| {
             let frame = self.frame(self.end_of(list, 0).checked_sub(1)?)?;
-            Some(Lsn(frame.pair(list.key)))
+            Some(Lsn::from_bits(frame.pair(list.key)))
         };
         let dirty = head(&DIRTY_LIST);
         if planted(Mutant::FLUSHING_FORGOTTEN) {
@@ -233,7 +233,7 @@ impl<'s> PageStore<'s> {
             let lists = self.lists()?;
             self.remove(&lists, &DIRTY_LIST, frame);
             // Out of order if eviction has chosen the page. The list is short.
-            self.insert(&lists, &FLUSH_LIST, name.index, Lsn(frame.pair(OLDEST)), From::Newest);
+            self.insert(&lists, &FLUSH_LIST, name.index, Lsn::from_bits(frame.pair(OLDEST)), From::Newest);
             state.set(state.get() & !DIRTY | FLUSHING);
             drop(lists);
             frame.set_flusher(me);
@@ -272,7 +272,7 @@ impl<'s> PageStore<'s> {
                     self.remove(&lists, &DIRTY_LIST, frame);
                 }
                 // The oldest changes are flushed first, so its place is near the head.
-                self.insert(&lists, &DIRTY_LIST, index, Lsn(frame.pair(STAGED)), From::Oldest);
+                self.insert(&lists, &DIRTY_LIST, index, Lsn::from_bits(frame.pair(STAGED)), From::Oldest);
                 flags |= DIRTY;
             } else if was_changed && planted(Mutant::FLUSHED_TAKEN_FOR_CLEAN) {
                 self.remove(&lists, &DIRTY_LIST, frame);

@@ -240,7 +240,7 @@ impl<'s> Frame<'s> {
     /// The oldest change that is not flushed, or whose flush is under way.
     pub(super) fn unflushed(self) -> Lsn {
         let flags = self.flags();
-        let of = |flag, at| if flags & flag == 0 { Lsn::NONE } else { Lsn(self.pair(at)) };
+        let of = |flag, at| if flags & flag == 0 { Lsn::NONE } else { Lsn::from_bits(self.pair(at)) };
         match (of(DIRTY, OLDEST), of(FLUSHING, STAGED)) {
             (one, Lsn::NONE) | (Lsn::NONE, one) => one,
             (dirty, staged) => dirty.min(staged),
@@ -250,11 +250,11 @@ impl<'s> Frame<'s> {
     // What follows is for the holder of the latch.
 
     pub(super) fn newest(self) -> Lsn {
-        Lsn(self.pair(NEWEST))
+        Lsn::from_bits(self.pair(NEWEST))
     }
 
     pub(super) fn set_newest(self, lsn: Lsn) {
-        self.set_pair(NEWEST, lsn.0);
+        self.set_pair(NEWEST, lsn.to_bits());
     }
 
     /// The lane that has frozen the page, plus one; 0 if none.

@@ -87,6 +87,7 @@ mod fill;
 mod frame;
 mod freeze;
 mod latch;
+pub mod lsn;
 pub(crate) mod marks;
 pub mod mutants;
 mod record;
@@ -104,27 +105,12 @@ pub use fill::{Fill, Found};
 pub use frame::{Image, READ_TRIES};
 pub use freeze::{FROZEN_PER_LANE, Frozen};
 pub use latch::LATCH_TRIES;
+pub use lsn::Lsn;
 pub use record::Counts;
 pub use settle::Acquired;
 pub use storage::{BadStore, FILLS_MAX, FRAMES_PER_LANE_MIN, PageStore, Shape};
 
 use thiserror::Error;
-
-/// The number of a log record. Later records have greater numbers; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct Lsn(pub u64);
-
-impl Lsn {
-    /// No record.
-    pub const NONE: Self = Self(0);
-
-    /// Whether this is [`Lsn::NONE`].
-    #[inline]
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// The name of a page's copy: the frame, and how many copies it has had. It stays valid until the page leaves the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

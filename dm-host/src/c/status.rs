@@ -275,7 +275,9 @@ impl From<OpenError> for Failure {
                 dm_status::DM_OTHER_INDEX
             }
             OpenError::Thread(_) | OpenError::Metrics(_) => dm_status::DM_SYSTEM,
-            OpenError::Panicked => dm_status::DM_INTERNAL,
+            OpenError::Closed => dm_status::DM_CLOSED,
+            // The C face has no local handles.
+            OpenError::Panicked | OpenError::LocalHandles { .. } => dm_status::DM_INTERNAL,
         };
         Self::new(status, error)
     }

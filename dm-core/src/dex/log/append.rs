@@ -5,7 +5,6 @@
 //! for the next, which then posts. A lane sleeps for [`PARK_NS_MAX`] at most: a lane that was to wake others may be
 //! gone.
 
-use super::lsn::Lsn;
 use super::ring::{LINES_AT, Ring, RingDescription, RingHead, RingOwner};
 use super::staging::{Log, WAKES_AT_ONCE};
 use super::state::{Begin, Flight, Step};
@@ -14,6 +13,7 @@ use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::membership::Recovery;
 use crate::operation::{Cause, Effect, OpError, unknown};
+use crate::pages::lsn::Lsn;
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::NodeGeometry;
 use crate::verbs::{Label, Request, Status};

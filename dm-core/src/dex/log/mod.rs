@@ -10,7 +10,6 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`lsn`] | log sequence numbers: epoch and line |
 //! | [`record`] | records and their checksums |
 //! | [`ring`] | where lines are; the description of a ring, and its head |
 //! | [`state`] | the arithmetic: lines assigned, posted, durable, used again |
@@ -35,7 +34,6 @@
 //! and replay ends at the first that has not.
 
 pub mod append;
-pub mod lsn;
 pub mod record;
 pub mod replay;
 pub mod ring;

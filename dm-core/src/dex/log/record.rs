@@ -14,10 +14,10 @@
 //! and incarnations may be the ones that are expected there. So every checksum begins with the ring's [`Seal`], which
 //! no other ring has.
 
-use super::lsn::Lsn;
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{Le16, Le32, Le64, record};
 use crate::membership::redo::CRC;
+use crate::pages::lsn::Lsn;
 use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
 
@@ -40,7 +40,7 @@ const_assert_eq!(RecordHeader::BYTES, 32);
 const_assert!(RecordHeader::BYTES <= LINE_BYTES);
 
 /// The longest key.
-pub const KEY_BYTES_MAX: usize = crate::btree::node::KEY_BYTES_MAX;
+pub const KEY_BYTES_MAX: usize = crate::registry::KEY_BYTES_MAX;
 
 /// The longest value.
 pub const VALUE_BYTES_MAX: usize = 1024;
@@ -279,7 +279,7 @@ mod tests {
         fn records_are_read_back(
             key in prop::collection::vec(any::<u8>(), 1..=KEY_BYTES_MAX),
             value in prop::collection::vec(any::<u8>(), 0..=VALUE_BYTES_MAX),
-            (epoch, line, entry) in (0..=super::super::lsn::EPOCH_MAX, 0..super::super::lsn::LINES_END, any::<u32>()),
+            (epoch, line, entry) in (0..=crate::pages::lsn::EPOCH_MAX, 0..crate::pages::lsn::LINES_END, any::<u32>()),
             kind in 0..3,
         ) {
             let change = match kind {

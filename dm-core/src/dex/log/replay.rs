@@ -4,11 +4,11 @@
 //! whose LSN is above the leaf's, and drops the others. A ring is replayed after its compute node was fenced, so it does
 //! not change, and every reader sees the same records.
 
-use super::lsn::LINES_END;
 use super::record::{Parsed, RECORD_LINES_MAX, Record, Seal, parse};
 use super::ring::Ring;
 use crate::layout::LINE_BYTES;
 use crate::mutants::{Mutant, planted};
+use crate::pages::lsn::LINES_END;
 
 /// Where a replay stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

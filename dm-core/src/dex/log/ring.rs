@@ -11,10 +11,10 @@
 //! line of its own: no crash unit is smaller, so a head is the old one or the new one. Lines are numbered without end,
 //! and line `n` lies where line `n - lines` was.
 
-use super::lsn::LINES_END;
 use super::record::{RECORD_LINES_MAX, Seal};
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{CRC, Le16, Le32, Le64, record};
+use crate::pages::lsn::LINES_END;
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;

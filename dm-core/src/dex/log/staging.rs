@@ -4,10 +4,10 @@
 //! durable, so that it can be posted again. The state is behind a short lock that is never held across a wait; whether a
 //! record is durable is usually read from a word of 32 bits beside it.
 
-use super::lsn::Lsn;
 use super::record::{Change, RECORD_LINES_MAX, Record, Seal};
 use super::state::{Appender, Begin, Flight, Full, HeadBound};
 use crate::layout::LINE_BYTES;
+use crate::pages::lsn::Lsn;
 use crate::verbs::LaneId;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;

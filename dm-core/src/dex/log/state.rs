@@ -29,8 +29,8 @@
 //! If the frame was not noted when the frames were looked at, the line is assigned after that, so it is not below the
 //! bound, and not below the head.
 
-use super::lsn::LINES_END;
 use crate::mutants::{Mutant, planted};
+use crate::pages::lsn::LINES_END;
 use thiserror::Error;
 
 /// Why there is no line for a record.

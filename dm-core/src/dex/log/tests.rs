@@ -4,7 +4,6 @@
 //! In the model a crash is judged by the real codec and the real [`Replay`]: the lines that have landed are bytes.
 
 use super::append::{MAKE_BYTES, Site, make, room_bytes, settle, wait};
-use super::lsn::Lsn;
 use super::record::{Change, Record, Seal};
 use super::replay::{Next, Replay};
 use super::ring::{Ring, RingDescription, RingHead, RingOwner};
@@ -13,6 +12,7 @@ use super::state::{Appender, Begin, Full, HeadBound, Step};
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::machine::{self, poll_once};
+use crate::pages::lsn::Lsn;
 use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
@@ -416,7 +416,7 @@ fn numbers_and_room_end_with_errors() {
     assert_eq!(full.assign(4), Err(Full::Staging));
     assert_eq!(full.assign(5), Err(Full::Ring { head: 0 }));
     assert_eq!((full.assign(3), full.next()), (Ok(0), 3), "what was refused took nothing");
-    assert_eq!(full.assign(super::lsn::LINES_END), Err(Full::UsedUp));
+    assert_eq!(full.assign(crate::pages::lsn::LINES_END), Err(Full::UsedUp));
     let Begin::Post(flight) = full.begin(5, |_, next| next) else { panic!("nothing to post") };
     assert_eq!((full.begin(6, |_, next| next), full.closed(6)), (Begin::Busy, false));
     full.lose();

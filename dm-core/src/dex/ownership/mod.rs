@@ -40,9 +40,9 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use super::log::lsn::EPOCH_MAX;
 use crate::layout::fields::Field;
 use crate::layout::record::{cut, mask};
+use crate::pages::lsn::EPOCH_MAX;
 use crate::remote::lock_word::RowId;
 use thiserror::Error;
 

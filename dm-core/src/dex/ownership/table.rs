@@ -26,7 +26,7 @@ use zerocopy::IntoBytes;
 pub const ENTRIES_MAX: u32 = 1 << 12;
 
 /// Bytes of a key.
-pub const KEY_BYTES: Range<usize> = crate::btree::node::KEY_BYTES_MIN..crate::btree::node::KEY_BYTES_MAX + 1;
+pub const KEY_BYTES: Range<usize> = crate::registry::KEY_BYTES_MIN..crate::registry::KEY_BYTES_MAX + 1;
 
 record! {
     /// The header of an ownership table as stored: one line.
@@ -305,7 +305,7 @@ impl<'a> TableWriter<'a> {
         let keys = u128::from(last.saturating_sub(first)) + 1;
         for entry in 1..entries {
             let low = u128::from(first) + keys * u128::from(entry) / u128::from(entries);
-            let mut key = [0; crate::btree::node::KEY_BYTES_MAX];
+            let mut key = [0; crate::registry::KEY_BYTES_MAX];
             key[..8].copy_from_slice(&(low as u64).to_be_bytes());
             let too_few = TableError::TooFewKeys { entries, keys: u64::try_from(keys).unwrap_or(u64::MAX), entry };
             self.cut(&key[..self.shape.key_bytes]).map_err(|error| match error {

@@ -8,7 +8,7 @@ use super::partition::{EntryCell, NotOwner, Partition, Tenure};
 use super::table::{Table, TableError, TableShape, TableWriter};
 use super::*;
 use crate::dex::image::PageImage;
-use crate::dex::log::lsn::Lsn;
+use crate::pages::lsn::Lsn;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 extern crate std;

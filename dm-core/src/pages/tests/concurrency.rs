@@ -163,8 +163,8 @@ impl<'s> Actor<'_, 's> {
                 || true,
                 |page| {
                     let number = page.image().word(0);
-                    let floor = Lsn(world.log.load(Relaxed) + 1);
-                    let mut writing = page.record(floor, || Lsn(world.log.fetch_add(1, Relaxed) + 1))?;
+                    let floor = Lsn::from_bits(world.log.load(Relaxed) + 1);
+                    let mut writing = page.record(floor, || Lsn::from_bits(world.log.fetch_add(1, Relaxed) + 1))?;
                     writing.put(0, &words_of(number + 1));
                     assert_eq!(
                         u64::from(number),

@@ -19,7 +19,7 @@ fn stage(store: &PageStore<'_>, lane: &Lane<'_>, which: Flush) -> Option<(Staged
 }
 
 fn oldest(store: &PageStore<'_>) -> u64 {
-    store.oldest_unflushed().unwrap().map_or(0, |lsn| lsn.0)
+    store.oldest_unflushed().unwrap().map_or(0, |lsn| lsn.to_bits())
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn pages_are_flushed_in_the_order_of_their_oldest_change() {
         for (at, oldest_lsn, newest, content) in [(2, 10, 13, 13), (0, 11, 11, 11), (3, 12, 12, 12), (1, 14, 14, 14)] {
             assert_eq!(oldest(store), oldest_lsn);
             let (staged, copied) = stage(store, one, Flush::Oldest).unwrap();
-            assert_eq!((staged.id(), staged.lsn(), copied), (page(at), Lsn(newest), content));
+            assert_eq!((staged.id(), staged.lsn(), copied), (page(at), Lsn::from_bits(newest), content));
             assert_eq!(oldest(store), oldest_lsn, "it is not in the pool yet");
             store.flushed(one, &staged, true).unwrap();
             assert_eq!(store.flushed(one, &staged, true), Err(Refused::Moved), "once");
@@ -108,11 +108,11 @@ fn records_are_never_missing() -> bool {
         let change = |page: &mut Page<'_, '_>| {
             let assign = || {
                 all &= (1..=9).contains(&oldest(store));
-                Lsn(9)
+                Lsn::from_bits(9)
             };
-            page.record(Lsn(8), assign).map(|writing| writing.lsn())
+            page.record(Lsn::from_bits(8), assign).map(|writing| writing.lsn())
         };
-        assert_eq!(store.change(one, names[0], || true, change), Ok(Lsn(9)));
+        assert_eq!(store.change(one, names[0], || true, change), Ok(Lsn::from_bits(9)));
         all &= oldest(store) == 8;
     });
     all
@@ -170,7 +170,7 @@ fn nothing_waits_for_a_latch_for_ever() {
                 assert_eq!(set(store, one, names[0], 2, 2), Err(Refused::Busy));
                 assert_eq!(store.freeze(one, names[0]), Err(Refused::Busy));
                 assert_eq!(number(store, names[0]), Ok(0), "readers do not mind the latch");
-                let _writing = page.record(Lsn(2), || Lsn(2))?;
+                let _writing = page.record(Lsn::from_bits(2), || Lsn::from_bits(2))?;
                 assert_eq!(number(store, names[0]), Err(Refused::Busy), "but they do mind a write");
                 assert_eq!(number(store, names[1]), Ok(1));
                 Ok(())

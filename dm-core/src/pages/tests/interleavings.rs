@@ -170,7 +170,7 @@ impl Model<'_> {
                 return Err(format!("page {at} is {newest} after change {}", state.truth[at]));
             }
             if let Some(missing) = state.missing(at) {
-                if oldest.is_none_or(|oldest| oldest.0 > missing) {
+                if oldest.is_none_or(|oldest| oldest.to_bits() > missing) {
                     return Err(format!("page {at}: change {missing} would be cut from the log"));
                 }
                 if seen.iter().any(|(id, state, _)| *id == page(at as u64) && *state == PageState::Clean) {

@@ -87,7 +87,7 @@ fn set(store: &PageStore<'_>, lane: &Lane<'_>, name: FrameName, number: u32, lsn
         name,
         || true,
         |page| {
-            let mut writing = page.record(Lsn(lsn), || Lsn(lsn))?;
+            let mut writing = page.record(Lsn::from_bits(lsn), || Lsn::from_bits(lsn))?;
             writing.put(0, &number.to_le_bytes());
             Ok(())
         },
@@ -96,7 +96,7 @@ fn set(store: &PageStore<'_>, lane: &Lane<'_>, name: FrameName, number: u32, lsn
 
 fn states(store: &PageStore<'_>) -> Vec<(Address, PageState, u64)> {
     let mut states = Vec::new();
-    store.for_each_page(&mut |id, state, oldest| states.push((id, state, oldest.0)));
+    store.for_each_page(&mut |id, state, oldest| states.push((id, state, oldest.to_bits())));
     states.sort_unstable_by_key(|(id, ..)| *id);
     states
 }

@@ -24,7 +24,7 @@ fn a_frozen_page_is_read_by_all_and_changed_by_one() {
     let staged = store.stage_frame(&one, name, &mut out).unwrap();
     assert_eq!(
         (staged.lsn(), out),
-        (Lsn(7), {
+        (Lsn::from_bits(7), {
             let mut expected = image(1);
             expected[..4].copy_from_slice(&4u32.to_le_bytes());
             expected

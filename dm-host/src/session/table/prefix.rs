@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_longest_stored_prefix_is_found_in_a_few_rounds() {
-        for bytes in [0, 1, 31, 32, 33, 300, 4096] {
+        for bytes in [0_usize, 1, 31, 32, 33, 300, 4096] {
             for stored in [&[][..], &[0], &[1], &[bytes], &[0, bytes / 2, bytes / 3], &[bytes.saturating_sub(1)]] {
                 let stored: Vec<_> = stored.iter().copied().filter(|&length| length <= bytes).collect();
                 let (found, rounds) = search(bytes, &stored, 0);

@@ -4,18 +4,18 @@ use super::row::MEMBER;
 use super::values::{digits, error, value, word};
 use super::{Sample, Structure, Values};
 use dm_core::dex::image::{PageImage, PageImageHeader};
-use dm_core::dex::log::lsn::{LINES_END, Lsn};
 use dm_core::dex::log::record::{Change, Parsed, RECORD_LINES_MAX, Record, RecordHeader, parse};
 use dm_core::dex::log::ring::{
     HEAD_AT, LINES_AT, RING_CHUNKS, RING_LINES_MIN, RING_VERSION, Ring, RingDescription, RingHead, RingOwner,
 };
 use dm_core::dex::ownership::table::{BoundaryHead, ENTRIES_MAX, Table, TableHeader, TableShape, TableWriter};
 use dm_core::dex::ownership::{EPOCHS_FOR_DEATHS, Owner, OwnerWord};
+use dm_core::pages::lsn::{LINES_END, Lsn};
+use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
-use dm_core::remote::NodeGeometry;
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
 
@@ -76,11 +76,7 @@ pub(super) const DEX_OWNER: Structure = Structure {
         let recovering = owned.recover(finder, MEMBER.row).expect("row 9 is in the way");
         vec![
             Sample::new("of a new entry", &OwnerWord::FREE.0.to_le_bytes(), &[("state", "free"), ("epoch", "0")]),
-            Sample::new(
-                "row 9 has it",
-                &owned.0.to_le_bytes(),
-                &[("state", "owned"), ("owner", "9"), ("epoch", "41")],
-            ),
+            Sample::new("row 9 has it", &owned.0.to_le_bytes(), &[("state", "owned"), ("owner", "9"), ("epoch", "41")]),
             Sample::new(
                 "row 12 recovers it after the death of row 9",
                 &recovering.0.to_le_bytes(),
@@ -89,7 +85,10 @@ pub(super) const DEX_OWNER: Structure = Structure {
             Sample::new(
                 "no writer makes it",
                 &(owned.0 ^ 1 << 20).to_le_bytes(),
-                &[("error", "an owner word is corrupt (0x0000029000800091): its owner and its log differ, or it has none")],
+                &[(
+                    "error",
+                    "an owner word is corrupt (0x0000029000800091): its owner and its log differ, or it has none",
+                )],
             ),
         ]
     },
@@ -140,12 +139,8 @@ pub(super) const DEX_TABLE: Structure = Structure {
             let mut values = vec![value("entries", &table.count())];
             for entry in 0..table.count() {
                 let word = table.word(entry);
-                let text = format!(
-                    "from {} on: {}, epoch {}",
-                    digits(table.boundary(entry)),
-                    word.state_name(),
-                    word.epoch()
-                );
+                let text =
+                    format!("from {} on: {}, epoch {}", digits(table.boundary(entry)), word.state_name(), word.epoch());
                 values.push(value(&format!("entry {entry}"), &text));
             }
             values

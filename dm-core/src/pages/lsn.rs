@@ -53,6 +53,12 @@ impl Lsn {
         self.0
     }
 
+    /// Whether this is [`Lsn::NONE`].
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     /// The epoch.
     #[inline]
     pub const fn epoch(self) -> u32 {
