@@ -15,7 +15,7 @@
 //! | a lane that wants to | asks | then |
 //! |---|---|---|
 //! | change values, beside others | [`Entries::enter`] | `Add`: FAA [`Seat::enter`] and READ of the leaf, [`Entries::entered`]; `Join`: READ only |
-//! | ... and has READ the leaf | [`Entries::saw`] | |
+//! | ... has joined, and READ the leaf | [`Entries::saw`] | |
 //! | ... and is about to WRITE | [`Entries::leaves`] | `Last`: WRITE and FAA [`Seat::leave`], [`Entries::out`]; `Others`: WRITE, [`Entries::left`] |
 //! | change the leaf alone | [`Entries::close`] | `Add`: FAA [`Seat::close`] and READ of the leaf, [`Entries::closed`] |
 //! | ... and waits for those inside | | READ of the word, [`Entries::drained`]; at last READ of the leaf |
@@ -300,11 +300,13 @@ impl<'s> Entries<'s> {
     }
 
     /// Judges the word that the FAA of [`Seat::enter`] found. If the lane is not granted entry, it still has the entry,
-    /// subtracts as it is told, and says [`Entries::out`].
-    pub fn entered(&self, lane: &Lane<'_>, leaf: Address, found: Spear) -> Entered {
+    /// subtracts as it is told, and says [`Entries::out`]. If it is, `image`, the word in the image that it has READ
+    /// behind the FAA, is noted as [`Entries::saw`] does.
+    pub fn entered(&self, lane: &Lane<'_>, leaf: Address, found: Spear, image: Spear) -> Entered {
         let Some(mut state) = self.state(leaf) else { return Entered::Unsound };
         let entered = state.entered(found, self.seat);
         if entered == Entered::Granted {
+            state.saw(image, self.seat);
             lane.advance(self.lock_of(leaf), Stage::Held);
         }
         entered
@@ -331,8 +333,8 @@ impl<'s> Entries<'s> {
         waited
     }
 
-    /// Notes the word in an image of the leaf that a lane has READ inside. Nobody joins any more if another compute node
-    /// is about to close the leaf.
+    /// Notes the word in an image of the leaf that a lane which joined has READ. Nobody joins any more if another
+    /// compute node is about to close the leaf.
     pub fn saw(&self, leaf: Address, word: Spear) {
         if let Some(mut state) = self.state(leaf) {
             state.saw(word, self.seat);

@@ -129,7 +129,7 @@ impl Dolphin<'_> {
                         lane.port().push(Self::add(leaf, Label::Lock, seat.enter()));
                     }
                     lane.port().call(self.leaf_request(leaf, 0)).await?;
-                    self.see(lane, leaf);
+                    self.entries.saw(leaf, self.spear_in_image(lane));
                     return Ok(Admitted::Inside(inside));
                 }
                 Some(_) => {}
@@ -144,11 +144,9 @@ impl Dolphin<'_> {
                 port.push(self.leaf_request(leaf, 0));
             }
             port.submit().await?;
-            match self.entries.entered(lane, leaf, Spear(port.completion(added).value)) {
-                Entered::Granted => {
-                    self.see(lane, leaf);
-                    return Ok(Admitted::Inside(inside));
-                }
+            let found = Spear(port.completion(added).value);
+            match self.entries.entered(lane, leaf, found, self.spear_in_image(lane)) {
+                Entered::Granted => return Ok(Admitted::Inside(inside)),
                 Entered::Retired => {
                     self.get_out(lane, leaf, seat.leave()).await?;
                     return Ok(Admitted::Retired);
@@ -163,10 +161,9 @@ impl Dolphin<'_> {
         }
     }
 
-    /// Notes what the image that was READ inside says of closers.
-    fn see(&self, lane: &Lane<'_>, leaf: Address) {
-        let word = lane.port().with(|scratch| self.tree.scratch.leaf(0).with_bytes(8).word(scratch));
-        self.entries.saw(leaf, Spear(word));
+    /// The Spear word in leaf image 0, which says of closers what was so when it was READ.
+    fn spear_in_image(&self, lane: &Lane<'_>) -> Spear {
+        Spear(lane.port().with(|scratch| self.tree.scratch.leaf(0).with_bytes(8).word(scratch)))
     }
 
     /// READs a leaf that was seen retired, for its heirs.

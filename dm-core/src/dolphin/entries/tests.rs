@@ -408,7 +408,7 @@ fn lanes_share_one_addition_and_one_subtraction() {
         assert_eq!(entries.enter(first, leaf(0)), Ok(Ask::Add));
         assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Wait), "the addition is under way");
         assert!(!second.has_lock_records() && first.has_lock_records());
-        assert_eq!(entries.entered(first, leaf(0), Spear::FREE), Entered::Granted);
+        assert_eq!(entries.entered(first, leaf(0), Spear::FREE, Spear::FREE), Entered::Granted);
         assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Join));
         assert_eq!(entries.close(third, leaf(0)), Ok(Ask::Wait));
         assert_eq!(entries.enter(third, leaf(0)), Ok(Ask::Wait), "a lane wants to close");
@@ -434,7 +434,7 @@ fn a_lane_that_was_told_to_wait_finds_the_leaf_still_shared() {
         for others in [leaf(0), leaf(1)] {
             assert_eq!(entries.enter(first, leaf(0)), Ok(Ask::Add));
             assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Wait));
-            assert_eq!(entries.entered(first, leaf(0), Spear::FREE), Entered::Granted);
+            assert_eq!(entries.entered(first, leaf(0), Spear::FREE, Spear::FREE), Entered::Granted);
             assert_eq!(entries.leaves(leaf(0)), Leave::Others, "the second lane may come");
             if others == leaf(0) {
                 assert_eq!(entries.enter(second, others), Ok(Ask::Join));
@@ -453,7 +453,7 @@ fn a_lane_that_was_told_to_wait_finds_the_leaf_still_shared() {
 fn one_addition_is_for_a_bounded_number_of_operations() {
     with_entries(16, |entries, lanes| {
         assert_eq!(entries.enter(&lanes[0], leaf(0)), Ok(Ask::Add));
-        entries.entered(&lanes[0], leaf(0), Spear::FREE);
+        entries.entered(&lanes[0], leaf(0), Spear::FREE, Spear::FREE);
         for lane in &lanes[1..usize::from(JOINS_MAX)] {
             assert_eq!(entries.enter(lane, leaf(0)), Ok(Ask::Join));
             assert_eq!(entries.left(lane, leaf(0)), Leave::Others);
@@ -469,7 +469,7 @@ fn a_leaf_that_was_found_closed_is_looked_at_first() {
     with_entries(1, |entries, lanes| {
         let lane = &lanes[0];
         assert_eq!(entries.enter(lane, leaf(0)), Ok(Ask::Add));
-        assert_eq!(entries.entered(lane, leaf(0), Spear(other.close())), Entered::Closed);
+        assert_eq!(entries.entered(lane, leaf(0), Spear(other.close()), Spear::FREE), Entered::Closed);
         entries.out(lane, leaf(0));
         // The same entry is used for another leaf; the mark stays.
         assert_eq!(entries.close(lane, leaf(1)), Ok(Ask::Add));
@@ -480,9 +480,9 @@ fn a_leaf_that_was_found_closed_is_looked_at_first() {
         assert!(!lane.has_lock_records());
         assert_eq!(entries.enter(lane, leaf(0)), Ok(Ask::Look));
         assert_eq!(entries.looked(lane, leaf(0), Spear(other.enter())), Ok(Looked::Add));
-        assert_eq!(entries.entered(lane, leaf(0), Spear(other.enter())), Entered::Granted);
         // Its image shows a closer.
-        entries.saw(leaf(0), Spear(own.enter() | other.close()));
+        let image = Spear(own.enter() | other.close());
+        assert_eq!(entries.entered(lane, leaf(0), Spear(other.enter()), image), Entered::Granted);
         assert_eq!(entries.enter(&lanes[1], leaf(0)), Ok(Ask::Wait));
         assert_eq!(entries.left(lane, leaf(0)), Leave::Last);
         entries.out(lane, leaf(0));
@@ -508,7 +508,7 @@ fn a_lane_in_doubt_keeps_the_entry() {
         entries.out(first, leaf(0));
         // A lane beside others leaves the field to them.
         assert_eq!(entries.enter(first, leaf(0)), Ok(Ask::Add));
-        entries.entered(first, leaf(0), Spear::FREE);
+        entries.entered(first, leaf(0), Spear::FREE, Spear::FREE);
         assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Join));
         assert_eq!(entries.abandon(first), None);
         assert!(!first.has_lock_records());

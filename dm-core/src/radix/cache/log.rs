@@ -39,10 +39,22 @@ impl<'s> NodeCache<'s> {
         self.log.get(self.start_of(position)..)?.get(..units * UNIT_WORDS)
     }
 
-    /// The word where the record at `position` begins.
+    /// The record that begins at `unit` of the log, and everything behind it.
+    #[inline]
+    pub(super) fn record_at(&self, unit: usize) -> Option<&'s [AtomicU32]> {
+        self.log.get(unit * UNIT_WORDS..)
+    }
+
+    /// The unit of the log where the record at `position` begins.
+    #[inline]
+    pub(super) fn unit_of(&self, position: u32) -> usize {
+        (position % self.units().max(1)) as usize
+    }
+
+    /// The word where it begins.
     #[inline]
     pub(super) fn start_of(&self, position: u32) -> usize {
-        (position % self.units().max(1)) as usize * UNIT_WORDS
+        self.unit_of(position) * UNIT_WORDS
     }
 
     #[inline]
@@ -53,17 +65,22 @@ impl<'s> NodeCache<'s> {
     }
 
     /// The word that has the heat of the record at `position`, and where in it.
+    fn heat(&self, position: u32) -> Option<(&'s AtomicU32, u32)> {
+        self.heat_at(self.unit_of(position))
+    }
+
+    /// The same, of the record that begins at `unit` of the log.
     #[inline]
-    pub(super) fn heat(&self, position: u32) -> Option<(&'s AtomicU32, u32)> {
-        let at = (position % self.units().max(1)) as usize / HEAT_UNITS;
+    pub(super) fn heat_at(&self, unit: usize) -> Option<(&'s AtomicU32, u32)> {
+        let at = unit / HEAT_UNITS;
         let marks = u32::BITS as usize / HEAT_BITS;
         Some((self.heat.get(at / marks)?, (at % marks * HEAT_BITS) as u32))
     }
 
-    /// Gives the record at `position` the most heat.
+    /// Gives the record that begins at `unit` of the log the most heat.
     #[inline]
-    pub(super) fn warm(&self, position: u32) {
-        if let Some((word, shift)) = self.heat(position)
+    pub(super) fn warm(&self, unit: usize) {
+        if let Some((word, shift)) = self.heat_at(unit)
             && word.load(Relaxed) >> shift & HEAT_MAX != HEAT_MAX
         {
             word.fetch_or(HEAT_MAX << shift, Relaxed);

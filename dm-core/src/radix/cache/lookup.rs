@@ -3,7 +3,7 @@
 use super::NodeCache;
 use super::record::{
     EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
-    search_above, search_floor, slots_at, units_hinted, units_of,
+    search_above, search_floor, slots_at, units_of,
 };
 use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
@@ -126,11 +126,12 @@ impl NodeCache<'_> {
         if units.load(Relaxed) < NEAR_UNITS || walk.below.hint == 0 {
             return false;
         }
-        let Some(record) = self.record(walk.below.hint, units_of(kind)) else { return false };
+        let unit = self.unit_of(walk.below.hint);
+        let Some(record) = self.record_at(unit) else { return false };
         if let Some(first) = record.first() {
             fetch(first);
         }
-        if let Some((heat, _)) = self.heat(walk.below.hint) {
+        if let Some((heat, _)) = self.heat_at(unit) {
             fetch(heat);
         }
         let partial = key.get(walk.route.depth).copied().unwrap_or_default();
@@ -142,7 +143,7 @@ impl NodeCache<'_> {
             if let Some(numbers) = record.get(RECORD_WORDS + at / 4) {
                 fetch(numbers);
             }
-            if let Some(hint) = self.log.get(self.start_of(walk.below.hint) + hints_at(kind) + at) {
+            if let Some(hint) = record.get(hints_at(kind) + at) {
                 fetch(hint);
             }
         }
@@ -171,32 +172,35 @@ impl NodeCache<'_> {
         None
     }
 
-    /// Whether the copy of the node that `target` points to seems to be at `position`.
+    /// The unit of the log where the copy of the node that `target` points to seems to be, if it is at `position`.
     #[inline]
-    fn is_at(&self, position: u32, target: u64) -> bool {
+    fn unit_if_at(&self, position: u32, target: u64) -> Option<usize> {
         if position == 0 || !self.is_live(position) {
-            return false;
+            return None;
         }
-        let Some([at, _, _, _, low, high, ..]) = self.record(position, RECORD_WORDS / UNIT_WORDS) else { return false };
-        at.load(Relaxed) == position
+        let unit = self.unit_of(position);
+        let [at, _, _, _, low, high, ..] = self.record_at(unit)? else { return None };
+        let is_there = at.load(Relaxed) == position
             && low.load(Relaxed) == target as u32
-            && high.load(Relaxed) == (target >> 32) as u32
+            && high.load(Relaxed) == (target >> 32) as u32;
+        is_there.then_some(unit)
     }
 
     #[inline]
     fn look(&self, walk: &Walk, kind: NodeType, key: &[u8], epoch: u32) -> Step {
         let Walk { route: Route { word, depth: begin, .. }, below, life, .. } = *walk;
         let target = word.target();
-        let position = if self.is_at(below.hint, target) {
-            below.hint
+        // Dividing a position by the size of the log takes longer than comparing a header: once a level.
+        let (position, unit) = if let Some(unit) = self.unit_if_at(below.hint, target) {
+            (below.hint, unit)
         } else {
             let Some(position) = self.find(target) else { return Step::Miss };
             if below.parent != 0 {
                 self.note_hint(below, life, position);
             }
-            position
+            (position, self.unit_of(position))
         };
-        let Some(record) = self.record(position, units_of(kind)) else { return Step::Miss };
+        let Some(record) = self.record_at(unit) else { return Step::Miss };
         let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
         let before = turn.load(Acquire);
         let size = size.load(Relaxed);
@@ -214,8 +218,9 @@ impl NodeCache<'_> {
         // Mostly nothing is skipped, and the byte is known before the header has come from memory. With a branch, which
         // is predicted, the slot is loaded at once; with arithmetic it is not.
         let found = if word.is_special() {
+            let byte = if at == begin { key.get(core::hint::black_box(begin)) } else { key.get(at) };
             // A slot that cannot be the byte's: this copy lacks the slot that was appended behind it.
-            key.get(at).and_then(|byte| search_floor(record, kind, *byte).filter(|found| found.word.may_cover(*byte)))
+            byte.and_then(|byte| search_floor(record, kind, *byte).filter(|found| found.word.may_cover(*byte)))
         } else if at == begin {
             key.get(core::hint::black_box(begin)).and_then(|partial| search(record, kind, *partial))
         } else {
@@ -224,7 +229,6 @@ impl NodeCache<'_> {
         let mut place = Below::default();
         if let Some(found) = &found
             && has_hints(kind, (size >> EPOCH_BITS) as usize)
-            && let Some(record) = self.record(position, units_hinted(kind))
             && let Some(hint) = record.get(hints_at(kind) + found.at)
         {
             place = Below { hint: hint.load(Relaxed), parent: position, at: (hints_at(kind) + found.at) as u32 };
@@ -234,7 +238,7 @@ impl NodeCache<'_> {
             return Step::Miss;
         }
         let Some(FoundSlot { index, word, .. }) = found else { return Step::Miss };
-        self.warm(position);
+        self.warm(unit);
         Step::Down { index, word, position: at, place }
     }
 
