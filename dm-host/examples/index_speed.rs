@@ -6,7 +6,9 @@
 //!
 //! - `huge`: huge pages for the region. `chain`: the READ in the chain of the lock. `hotspot`: a hotspot buffer.
 //! - `sequence`: sequence words keep lines whole, even where vector moves would do.
-//! - `scattered`: keys as if drawn from the whole key space, not at equal distances.
+//! - `scattered`: keys as if drawn from the whole key space, not at equal distances. `space30`: the same, from a space
+//!   of 2^30 keys. `dense`: 0, 1, 2 .. Those that are inserted follow, in any order.
+//! - `zipf`: keys are drawn by Zipf's law with YCSB's exponent, the popular ones anywhere.
 //! - `once`: one short round without warming up, to count instructions. `long`: many rounds, to use a profiler.
 //!
 //! First every index gets so many records that its copies of nodes are complete. Then short rounds of all operations of
@@ -56,8 +58,14 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(records: u64, scattered: bool) -> Self {
-        Self { step: if scattered { u64::MAX / records } else { 1 << 20 }, scattered }
+    fn of(records: u64, wished: impl Fn(&str) -> bool) -> Self {
+        let (step, scattered) = match () {
+            () if wished("scattered") => (u64::MAX / records, true),
+            () if wished("space30") => ((1 << 30) / records, true),
+            () if wished("dense") => (1, false),
+            () => (1 << 20, false),
+        };
+        Self { step, scattered }
     }
 
     /// The key in a stretch.
@@ -119,7 +127,9 @@ fn popular(records: u64) -> Vec<u32> {
 struct Loop<'a> {
     case: Case,
     keys: Keys,
+    /// Records as they are drawn, from this position on; empty: they are drawn uniformly.
     popular: &'a [u32],
+    from: u64,
     left: u64,
     records: u64,
     state: u64,
@@ -134,19 +144,27 @@ impl Loop<'_> {
         self.state % self.records
     }
 
+    /// A record that was loaded.
+    fn pick(&mut self) -> u64 {
+        let drawn = self.draw();
+        let at = self.from.wrapping_add(self.left) as usize % self.popular.len().max(1);
+        self.popular.get(at).map_or(drawn, |&popular| u64::from(popular))
+    }
+
     /// The next operation and its key.
     fn choose(&mut self) -> (OperationKind, u64) {
         match self.case {
-            // Inserted keys lie between those that were loaded.
+            // Inserted keys lie between those that were loaded, if there is room.
+            Case::One(kind @ OperationKind::Insert) if self.keys.step == 1 => (kind, self.records + self.draw()),
             Case::One(kind @ OperationKind::Insert) => {
                 let stretch = self.draw();
                 (kind, stretch * self.keys.step + 1 + self.state % (self.keys.step - 1))
             }
-            Case::One(kind) => (kind, self.keys.at(self.draw())),
+            Case::One(kind) => (kind, self.keys.at(self.pick())),
             Case::Mix(_, updates) => {
-                let at = self.state.wrapping_add(self.left) as usize % self.popular.len();
+                let record = self.pick();
                 let kind = if self.draw() % 100 < updates { OperationKind::Update } else { OperationKind::Get };
-                (kind, self.keys.at(u64::from(self.popular[at])))
+                (kind, self.keys.at(record))
             }
         }
     }
@@ -212,19 +230,19 @@ impl Asked {
         let wished = |word: &str| wishes.iter().any(|wish| wish == word);
         let both: &[bool] = if wished("rdwc") { &[false, true] } else { &[false] };
         let sides = kinds.into_iter().flat_map(|kind| both.iter().map(move |&shares| (kind, shares))).collect();
-        let popular = if wished("rdwc") { popular(records) } else { Vec::new() };
+        let popular = if wished("rdwc") || wished("zipf") { popular(records) } else { Vec::new() };
         Self { records, only, lanes, threads: if wished("threads2") { 2 } else { 1 }, sides, popular, wishes }
     }
 
     fn cases(&self) -> Vec<Case> {
-        if !self.popular.is_empty() {
+        if self.wished("rdwc") {
             return MIXES.to_vec();
         }
         KINDS.into_iter().filter(|&kind| self.only.is_none_or(|only| only == kind)).map(Case::One).collect()
     }
 
     fn keys(&self) -> Keys {
-        Keys::of(self.records, self.wished("scattered"))
+        Keys::of(self.records, |word| self.wished(word))
     }
 
     fn wished(&self, word: &str) -> bool {
@@ -443,6 +461,7 @@ fn play<I: Index>(
         case,
         keys: asked.keys(),
         popular: &asked.popular,
+        from: state,
         left: count,
         records: asked.records,
         state,
