@@ -2,6 +2,7 @@
 //! leaves in which many lanes meet. Some cases spread the digits of a key over its bytes, so that cuts need nodes.
 
 mod cases;
+mod late_repair;
 
 use super::accounting::{Holdings, Node};
 use super::blocks::Found;
@@ -75,6 +76,10 @@ impl TreeKind for Dolphin {
         cases::all()
     }
 
+    fn own_deaths() -> Result<(), String> {
+        late_repair::clears_nothing_of_others()
+    }
+
     fn reuse_case() -> Option<(IndexParameters, u64)> {
         // Leaves of seven records.
         Some((Parameters::with_sizes(64, 63).into(), 60))
@@ -97,11 +102,6 @@ impl TreeKind for Dolphin {
             dolphin::mutants::DECLARED,
         ];
         rooms.concat()
-    }
-
-    /// A CAS that clears a field would have to be under way while the row is swept, freed, and taken by another.
-    fn unseen() -> &'static [Mutant] {
-        &[Mutant::SEAT_USED_AT_ONCE]
     }
 
     fn profile_for(mutant: Mutant) -> Option<Profile> {

@@ -171,6 +171,11 @@ pub trait TreeKind: Copy {
     /// Cases for enumerated deaths.
     fn crash_cases() -> Vec<crash::Case>;
 
+    /// A scenario of deaths that only this kind has. The error says what went otherwise.
+    fn own_deaths() -> Result<(), String> {
+        Ok(())
+    }
+
     /// For [`super::reuse`]: sizes, and how many keys make several leaves. `None`: the index takes no part in epochs.
     fn reuse_case() -> Option<(IndexParameters, u64)> {
         None

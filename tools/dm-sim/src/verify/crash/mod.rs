@@ -31,9 +31,14 @@ use crate::verify::subject::Subject;
 const FIRST_HISTORIES: u64 = 100;
 
 /// Looks for a failure, quickly. Tries a few random histories of the `subject`, then deaths after handovers, one for
-/// every tree of `cases`. Then come thinned enumerations of `cases`, then more histories, up to `histories` in all.
-/// Returns the number of runs, and the failure.
-pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u64, String)> {
+/// every tree of `cases`. Then come `own`, deaths of the subject's kind, thinned enumerations of `cases`, then more
+/// histories, up to `histories` in all. Returns the number of runs, and the failure.
+pub fn hunt<S: Subject>(
+    subject: S,
+    cases: &[Case],
+    own: fn() -> Result<(), String>,
+    histories: u64,
+) -> Option<(u64, String)> {
     let mut runs = 0;
     let settings = random::settings();
     let mut verifier = Verifier::new(subject, settings.clone());
@@ -52,6 +57,10 @@ pub fn hunt<S: Subject>(subject: S, cases: &[Case], histories: u64) -> Option<(u
         if let Err(what) = merge_under_handed_over_lock(case) {
             return Some((runs, what));
         }
+    }
+    runs += 1;
+    if let Err(what) = own() {
+        return Some((runs, what));
     }
     for case in cases {
         runs += 1;

@@ -329,13 +329,12 @@ impl SerialFabric {
             }
             Verb::Rpc => return Ok(self.serve(request.node, request.operands)),
             _ => {
-                if request.label == Label::Takeover {
-                    self.check_takeover(request);
-                }
-                let memory = self.memories.of(request);
-                let old = memory.word(request.offset);
+                let old = self.memories.of(request).word(request.offset);
                 if let Some(new) = atomic_result(request, old) {
-                    memory.set_word(request.offset, new);
+                    if request.label == Label::Takeover {
+                        self.check_takeover(request);
+                    }
+                    self.memories.of(request).set_word(request.offset, new);
                 }
                 return Ok(old);
             }
@@ -360,6 +359,11 @@ impl SerialFabric {
         self.late = later;
         now.drain(..).for_each(|late| self.land(&late));
         Reply::Done as u64
+    }
+
+    /// A row that was fenced has a new owner, which memory nodes serve.
+    pub fn admit(&mut self, row: u16) {
+        self.calls.retain(|(fenced, _), _| *fenced != row);
     }
 
     /// Whether all memory nodes have confirmed that a row is fenced.

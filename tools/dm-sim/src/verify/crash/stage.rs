@@ -3,10 +3,12 @@
 //!
 //! - `model`: what the index should hold, and which answers that allows.
 //! - `final_checks`: dead rows are swept; then nothing may be missing, locked or lost.
+//! - `newcomer`: a compute node that joins later, and may get the row of a dead one.
 //! - [`slow_holders`]: holders of locks that do not die, but are slow.
 
 mod final_checks;
 mod model;
+mod newcomer;
 pub mod slow_holders;
 
 use super::cases::{Case, CutOperation, KEYS};
@@ -38,11 +40,11 @@ const COMPUTE_NODES: usize = 3;
 const LEAF_LOCKS: [usize; COMPUTE_NODES] = [64, 61, 59];
 
 /// A short lease: a hundred round trips.
-const LEASE_NS: u64 = 200_000;
+pub(in crate::verify) const LEASE_NS: u64 = 200_000;
 
 /// Values that survivors write. A value from before is its key plus 1000; the victim writes 2000.
-const SURVIVOR: u64 = 3000;
-const BEFORE: u64 = 1000;
+pub(in crate::verify) const SURVIVOR: u64 = 3000;
+pub(in crate::verify) const BEFORE: u64 = 1000;
 pub(in crate::verify) const VICTIM: u64 = 2000;
 
 /// The first operations of the first survivor.
@@ -90,6 +92,23 @@ fn config(case: &Case) -> Config {
         crash_atomic_bytes: case.setup.unit_bytes,
         masked_atomics: case.setup.masked_cas,
         ..Config::with_nodes(case.setup.nodes, 256 << 10)
+    }
+}
+
+/// What compute node `number` spends, with so many lanes.
+fn spending(case: &Case, number: usize, lanes: u16) -> Spending {
+    Spending {
+        lanes: lanes.into(),
+        cache_bytes: 16 << 10,
+        page_records: 64,
+        // The tables differ in size, so that a lock in a leaf has another number on each compute node.
+        leaf_locks: LEAF_LOCKS[number],
+        hotspot_bytes: 4096,
+        // More than the nodes of one chunk.
+        returned_nodes: 256,
+        collected_chunks: 64,
+        options: case.setup.options,
+        ..Spending::default()
     }
 }
 
@@ -188,19 +207,7 @@ pub(in crate::verify) fn with_stage(
         let (epochs, pins) = (Epochs::new(), (0..lanes_of(number)).map(|_| Pin::default()).collect::<Vec<_>>());
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
         let here = Place { member: members[number], recovery: Some(&recoveries[number]), epochs, ..place };
-        let spending = Spending {
-            lanes: lanes_of(number).into(),
-            cache_bytes: 16 << 10,
-            page_records: 64,
-            // The tables differ in size, so that a lock in a leaf has another number on each compute node.
-            leaf_locks: LEAF_LOCKS[number],
-            hotspot_bytes: 4096,
-            // More than the nodes of one chunk.
-            returned_nodes: 256,
-            collected_chunks: 64,
-            options: case.setup.options,
-            ..Spending::default()
-        };
+        let spending = spending(case, number, lanes_of(number));
         with_index(&here, &case.parameters, &spending, |index| then(&With(&index))).map_err(|error| error.to_string())
     };
     let opened = walk::open_all(COMPUTE_NODES, &open, &[], &mut |opened| {

@@ -23,6 +23,9 @@ pub(super) fn run<K: TreeKind>(kind: K, seed: u64, histories: Option<u64>) -> Re
     let bar = ProgressBar::with_draw_target(Some(cases.len() as u64), ProgressDrawTarget::stderr());
     let mut points = Enumeration::default();
     let mut text = String::new();
+    if let Err(what) = K::own_deaths() {
+        let _ = writeln!(text, "{what}");
+    }
     for case in &cases {
         if let Err(what) = crash::descheduled_holders(case) {
             let _ = writeln!(text, "{what}");

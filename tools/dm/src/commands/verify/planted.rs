@@ -81,7 +81,7 @@ pub(super) fn run<K: TreeKind>(
     let index = IndexUnderTest {
         name: K::NAME,
         mutants: K::mutants(),
-        deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), histories),
+        deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), K::own_deaths, histories),
         reuse: &|histories| {
             let played = dm_sim::verify::reuse::play(kind, seed..seed.wrapping_add(SCENARIOS_PER_HISTORY * histories));
             played.finding.map(|(_, what)| (played.runs, what))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 impl Stage<'_, '_> {
     /// Runs an operation that must succeed, and checks its answer against the model.
-    pub(super) fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
+    pub(in crate::verify) fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
         let future = start(index, lane, self.case.coding(), key, call, 0);
         match self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
