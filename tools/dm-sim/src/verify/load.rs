@@ -1,6 +1,7 @@
 //! The load of a history: starts operations on lanes, carries out faults, and records both.
 
 use super::coding::Coding;
+use super::damage::Damage;
 use super::draw::Draw;
 use super::faults::{Fault, FaultKind, InjectedFaults, Moment, Planned};
 use super::subject::{InnerNodeImages, Opened};
@@ -118,6 +119,8 @@ pub struct Load<'a, 'm> {
     taken: usize,
     /// Survivors take over locks of dead compute nodes, and have their queue pairs closed themselves.
     pub recovered: bool,
+    /// Bytes of memory nodes that change meanwhile.
+    pub(super) damage: Option<Damage>,
     /// How numbers become keys.
     pub coding: Coding,
     /// The recorded history.
@@ -173,6 +176,7 @@ impl<'a, 'm> Load<'a, 'm> {
             kept_images: Vec::new(),
             taken: 0,
             recovered: false,
+            damage: None,
             coding: Coding::shifted(draw.key_shift),
             history,
             failed: Vec::new(),
@@ -562,6 +566,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         if self.draw.wide.has(WideOption::ShortLeases) {
             self.end_the_fenced(driver);
+        }
+        if let Some(damage) = &mut self.damage {
+            damage.strike(driver.steps(), driver.world().memories_mut());
         }
         while let Some(&Planned { step, fault }) = self.draw.plan.faults.get(self.planned)
             && step <= driver.steps()

@@ -18,6 +18,7 @@
 //! - `coding`: keys and values that show who wrote them.
 //! - `load`: starts operations, carries out faults, records. `tolerance`: which failures those faults excuse.
 //! - `accounting`: where memory went. `run`: histories from beginning to end. `report`: the results of many.
+//! - `damage`: bytes of memory nodes that change though nobody wrote them.
 //! - [`crash`]: every point at which an operation can be cut short.
 //! - [`reuse`]: places are reused while an operation is paused.
 //! - [`mixtures`]: READs whose lines are of several instants.
@@ -32,6 +33,7 @@ mod chime;
 mod chunk_table;
 mod coding;
 pub mod crash;
+mod damage;
 mod dolphin;
 mod draw;
 mod fault_plan;

@@ -48,6 +48,10 @@ pub enum Finding {
     Misuse(String),
     /// The index could not be opened or filled.
     Setup(String),
+    /// A panic, in a history in which bytes of memory nodes change.
+    Panic(String),
+    /// An operation went on far beyond its deadline, in such a history.
+    Late(String),
     /// The checker could not judge it. Only in runs in which histories may have options: others count these.
     TooHard(SearchLimit),
 }
@@ -66,6 +70,8 @@ impl Finding {
             Self::Memory(_) => "memory",
             Self::Misuse(_) => "misuse",
             Self::Setup(_) => "setup",
+            Self::Panic(_) => "panic",
+            Self::Late(_) => "late",
             Self::TooHard(_) => "too hard",
         }
     }
@@ -89,6 +95,8 @@ impl fmt::Display for Finding {
             Self::Memory(what) => write!(f, "The memory does not add up: {what}."),
             Self::Misuse(what) => write!(f, "A request that correct code never makes: {what}."),
             Self::Setup(what) => write!(f, "The index could not be set up: {what}."),
+            Self::Panic(what) => write!(f, "It panicked: {what}."),
+            Self::Late(line) => write!(f, "{line}\nIt went on beyond its deadline."),
             Self::TooHard(why) => write!(f, "The history could not be judged: {why:?}."),
         }
     }

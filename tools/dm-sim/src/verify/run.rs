@@ -3,6 +3,7 @@
 mod final_checks;
 mod stage;
 
+use super::damage::Damage;
 use super::draw::Draw;
 use super::fault_plan::FaultPlan;
 use super::faults::FaultKind;
@@ -21,6 +22,7 @@ use dm_core::operation::OperationKind;
 use dm_core::verbs::{Assumptions, Guarantees};
 use stage::{Stage, empty_history};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A history for people to read.
 #[derive(Clone, Debug)]
@@ -177,13 +179,20 @@ impl<S: Subject> Verifier<S> {
                 draw.plan.kill_a_repairer();
             }
         }
+        if self.settings.damage {
+            draw.deadline_ns = Damage::deadline_ns(seed);
+        }
         draw
     }
 
     fn play(&mut self, seed: u64, part: &Part, logged: bool) -> Replay {
         let mut chunks = 1 + Rng::new(seed ^ 0x5eed_0013).below(SMALL_POOL_CHUNKS);
         loop {
-            let replay = self.play_in(seed, part, logged, chunks);
+            let replay = if self.settings.damage {
+                self.play_damaged(seed, part, logged, chunks)
+            } else {
+                self.play_in(seed, part, logged, chunks)
+            };
             let is_too_small = matches!(replay.history.findings[..], [Finding::Setup(_)])
                 && self.drawn(seed).wide.has(WideOption::SmallPool)
                 && chunks < SMALL_POOL_CHUNKS_MAX;
@@ -193,6 +202,19 @@ impl<S: Subject> Verifier<S> {
             // What the index has in the beginning needs more.
             chunks += 1;
         }
+    }
+
+    /// As [`Self::play_in`]; a panic is a finding.
+    fn play_damaged(&mut self, seed: u64, part: &Part, logged: bool, chunks: u32) -> Replay {
+        let played = catch_unwind(AssertUnwindSafe(|| self.play_in(seed, part, logged, chunks)));
+        played.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text").to_owned();
+            let mut history = empty_history(vec![Finding::Panic(text)]);
+            history.operations = u64::from(part.operations.min(self.drawn(seed).operations));
+            let (requests, log) = Default::default();
+            Replay { case: self.drawn(seed).to_string(), history, requests, log, events: Vec::new() }
+        })
     }
 
     /// See [`Self::play`]. A small pool has `chunks` chunks of each memory node for the index.
@@ -234,6 +256,7 @@ impl<S: Subject> Verifier<S> {
             let pool_state = |memories: &Memories, down| self.subject.pool_state(&case, &config, memories, down);
             let mut stage = Stage {
                 draw: &draw,
+                damage: self.settings.damage,
                 coding: self.subject.coding(&draw, &case),
                 config: &config,
                 world: &mut world,
@@ -255,7 +278,9 @@ impl<S: Subject> Verifier<S> {
                 lanes_per_worker: draw.lanes_per_worker,
                 steps_max: STEPS_MAX,
                 // A lane that waits for a dead compute node is not woken.
-                parks_end: draw.plan.has(FaultKind::Crash) || draw.wide.has(WideOption::ShortLeases),
+                parks_end: draw.plan.has(FaultKind::Crash)
+                    || draw.wide.has(WideOption::ShortLeases)
+                    || self.settings.damage,
             };
             history = Some(stage.play(&mut self.scratch, drivers));
         });
@@ -264,6 +289,8 @@ impl<S: Subject> Verifier<S> {
             history.findings.push(Finding::Setup(why));
         }
         match self.checker.check(&history.record) {
+            // What damage did cannot be told from a wrong answer.
+            _ if self.settings.damage => {}
             Verdict::Linearizable => {}
             Verdict::Violation(violation) => history.findings.insert(0, Finding::Violation(violation)),
             Verdict::TooHard { why, .. } => {

@@ -28,6 +28,9 @@ pub struct Settings {
     pub withdrawn: Assumptions,
     /// Options that some of the histories have.
     pub wide: WideOptions,
+    /// Bytes of memory nodes change while operations run, though nobody wrote them. Then nothing is judged but that
+    /// everything ends.
+    pub damage: bool,
 }
 
 impl Default for Settings {
@@ -44,6 +47,7 @@ impl Default for Settings {
             profile: None,
             withdrawn: Assumptions::empty(),
             wide: WideOptions::NONE,
+            damage: false,
         }
     }
 }

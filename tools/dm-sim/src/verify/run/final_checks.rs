@@ -4,8 +4,9 @@ use super::stage::{Stage, summary};
 use crate::check::{Answer, Call, OpId};
 use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
-use crate::run::block_on;
+use crate::run::{Alone, block_on};
 use crate::verify::accounting::{Account, Chunk, Node, account};
+use crate::verify::damage::LATE_NS;
 use crate::verify::faults::{FaultKind, InjectedFaults};
 use crate::verify::load::{Ended, start};
 use crate::verify::report::{Finding, History};
@@ -65,6 +66,59 @@ impl Stage<'_> {
             self.validate(lanes, &alive, found);
             self.add_up(lanes, &alive, history);
         }
+    }
+
+    /// Checks the end of a history in which bytes of memory nodes changed: that no operation took much longer than its
+    /// deadline, and that a walk and a scan of everything end.
+    pub(super) fn after_damage(&mut self, lanes: &[&[Lane<'_>]], history: &mut History) {
+        for (number, operation) in (0..).zip(history.record.operations()) {
+            let Some((_, end)) = operation.answer else { continue };
+            if end.now_ns - operation.invoked.now_ns > self.draw.deadline_ns + LATE_NS {
+                self.findings.push(Finding::Late(history.record.line(OpId(number))));
+            }
+        }
+        let alive = self.alive(&history.injected);
+        let coding = self.coding;
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        history.injected.down.iter().for_each(|node| fabric.set_down(*node));
+        // A lane that waits for another one of its compute node, which damage keeps from settling, would wait until its
+        // deadline.
+        let mut wrong: Vec<String> = Vec::new();
+        let mut note = |what: &str, end: Result<(), Alone>| match end {
+            Ok(()) | Err(Alone::Parked { .. }) => {}
+            Err(alone) => wrong.push(format!("{what}: {alone}")),
+        };
+        let mut goes_back: Option<(u64, u64)> = None;
+        for &node in &alive {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            note("settling", block_on(lane, &mut fabric, index.settle(lane)).map(drop));
+            note("a walk", block_on(lane, &mut fabric, index.validate(lane)).map(drop));
+            let (mut key, mut after) = (0, false);
+            // Damage may give a reader keys that nobody has inserted, but never the same again.
+            for page in 0.. {
+                let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
+                let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.draw.deadline_ns));
+                match run.map(|run| run.result) {
+                    Ok(Ended::Page(records, true)) if page < u64::from(self.draw.keys) => {
+                        let last = records.last().map(|(last, _)| *last).filter(|last| *last <= coding.key_max());
+                        let Some(last) = last else { break };
+                        if after && last <= key {
+                            goes_back.get_or_insert((key, last));
+                            break;
+                        }
+                        (key, after) = (last, true);
+                    }
+                    Ok(_) => break,
+                    Err(alone) => {
+                        note("a scan", Err(alone));
+                        break;
+                    }
+                }
+            }
+            let _ = block_on(lane, &mut fabric, index.settle(lane));
+        }
+        let goes_back = goes_back.map(|(from, to)| format!("a scan goes back from key {from} to key {to}"));
+        self.findings.extend(wrong.into_iter().chain(goes_back).map(Finding::Structure));
     }
 
     /// Sweeps the rows of dead compute nodes.

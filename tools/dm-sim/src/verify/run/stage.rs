@@ -9,6 +9,7 @@ use crate::rng::Rng;
 use crate::run::block_on;
 use crate::verify::accounting::Holdings;
 use crate::verify::coding::Coding;
+use crate::verify::damage::Damage;
 use crate::verify::draw::{Draw, Filling};
 use crate::verify::faults::InjectedFaults;
 use crate::verify::load::{Ended, Load, VALUE_FIRST, start};
@@ -53,6 +54,8 @@ pub(super) fn empty_history(findings: Vec<Finding>) -> History {
 /// Everything set up for one history.
 pub(super) struct Stage<'a> {
     pub(super) draw: &'a Draw,
+    /// Bytes of memory nodes change while the load runs.
+    pub(super) damage: bool,
     pub(super) coding: Coding,
     pub(super) config: &'a Config,
     pub(super) world: &'a mut World,
@@ -93,6 +96,7 @@ impl Stage<'_> {
 
         let mut load = Load::new(self.draw, self.opened, &lanes, self.take_images, record, self.operations);
         load.coding = self.coding;
+        load.damage = self.damage.then(|| Damage::new(self.draw.seed));
         load.recovered = self.after_death == AfterDeath::Recovered;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
@@ -118,15 +122,16 @@ impl Stage<'_> {
         history.record = record;
         // Redo chunks that a sweep has freed since are no excuse, but sweeps are rare.
         // Nor are chunks of a small pool that were collected since.
-        self.excuses_no_memory |= (self.pool_state)(self.world.memories(), history.injected.down).is_none_or(|state| {
-            state.free_chunks == 0 || self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool])
-        });
+        self.excuses_no_memory |= self.damage
+            || (self.pool_state)(self.world.memories(), history.injected.down).is_none_or(|state| {
+                state.free_chunks == 0 || self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool])
+            });
         let pool_was_full = failed.iter().any(|failed| failed.error.cause == Cause::PoolFull);
         history.met[WideOption::SmallPool as usize] +=
             u64::from(self.draw.wide.has(WideOption::SmallPool) && pool_was_full);
         for failed in failed {
             let (deadline_ns, no_memory) = (self.draw.deadline_ns, self.excuses_no_memory);
-            if failed.is_tolerable(&history.injected, self.after_death, deadline_ns, no_memory) {
+            if self.damage || failed.is_tolerable(&history.injected, self.after_death, deadline_ns, no_memory) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -138,6 +143,7 @@ impl Stage<'_> {
         }
         match end {
             Err(stuck) => self.findings.push(Finding::Stuck(stuck.to_string())),
+            Ok(()) if self.damage => self.after_damage(&lanes, &mut history),
             Ok(()) => self.afterwards(&lanes, &mut history, now_ns),
         }
         for lane in lanes.iter().copied().flatten() {

@@ -189,3 +189,15 @@ fn what_old_copies_show_empty_is_found_when_it_has_come() {
         assert!(played.marks[mark.number()] > 200, "{mark:?}: {}", played.marks[mark.number()]);
     }
 }
+
+#[test]
+fn operations_on_damaged_memory_end() {
+    let settings = Settings { faults: DROPS, damage: true, ..Settings::default() };
+    let report = Verifier::new(Recovered(Sherman), settings.clone()).verify(0..100);
+    assert!(report.is_clean(), "{report}");
+    // The damage was met: without it nothing of this kind fails.
+    assert!(report.failed.keys().any(|cause| cause.contains("corrupt")), "{report}");
+    let undamaged = Settings { damage: false, ..settings };
+    let report = Verifier::new(Recovered(Sherman), undamaged).verify(0..100);
+    assert!(report.is_clean() && report.failed.is_empty(), "{report}");
+}

@@ -87,6 +87,11 @@ pub(super) struct Arguments {
     )]
     wide: WideOptions,
 
+    /// Bytes of memory nodes change while operations run, though nobody wrote them: everything has to end, with whatever
+    /// result
+    #[arg(long, conflicts_with_all = ["enumerate", "matrix", "planted"])]
+    damage: bool,
+
     /// Threads that run histories; what a seed does is the same with any
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     jobs: u64,
@@ -188,6 +193,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         profile: arguments.profile,
         withdrawn: arguments.withdraw.unwrap_or_default(),
         wide: arguments.wide,
+        damage: arguments.damage,
         ..Settings::default()
     };
     let JudgedName { kind, items } = arguments.index;

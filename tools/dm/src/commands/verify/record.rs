@@ -31,6 +31,8 @@ pub(super) struct Scope {
     profile: String,
     #[serde(default = "none", skip_serializing_if = "is_none")]
     wide: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    damage: bool,
     first_seed: u64,
     end_seed: u64,
 }
@@ -62,6 +64,7 @@ impl Scope {
             .to_owned(),
             profile: settings.profile.map_or("drawn", Profile::name).to_owned(),
             wide: settings.wide.to_string(),
+            damage: settings.damage,
             first_seed,
             end_seed,
         }
