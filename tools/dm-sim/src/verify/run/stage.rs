@@ -200,6 +200,7 @@ pub(super) fn summary(error: &OpError) -> String {
         Cause::Verb(error) => error.status.name().to_owned(),
         Cause::Deadline { .. } => "deadline passed".to_owned(),
         Cause::Retries { what, .. } => format!("gave up at {what}"),
+        Cause::Corrupt { what, .. } => format!("corrupt: {what}"),
         cause => cause.to_string(),
     }
 }

@@ -199,5 +199,5 @@ fn operations_on_damaged_memory_end() {
     assert!(report.failed.keys().any(|cause| cause.contains("corrupt")), "{report}");
     let undamaged = Settings { damage: false, ..settings };
     let report = Verifier::new(Recovered(Sherman), undamaged).verify(0..100);
-    assert!(report.is_clean() && report.failed.is_empty(), "{report}");
+    assert!(report.is_clean() && !report.failed.keys().any(|cause| cause.contains("corrupt")), "{report}");
 }
