@@ -57,6 +57,16 @@ pub(super) const FLUSHING: u32 = 1 << 2;
 /// A lane has frozen the page.
 pub(super) const FROZEN: u32 = 1 << 3;
 
+/// Loads a word of each line that is about to be copied, if there are several. A processor has all of these loads under
+/// way at once; of the copy itself, which goes word by word, only a few lines.
+#[inline]
+fn ask_for_lines(words: &[AtomicU32], bytes: usize) {
+    let words = words.get(..(bytes / 4).min(words.len())).unwrap_or_default();
+    if words.len() >= 2 * LINE_WORDS {
+        core::hint::black_box(words.iter().step_by(LINE_WORDS).fold(0, |all, word| all ^ word.load(Relaxed)));
+    }
+}
+
 /// The words of a page. A closure that looks at it may see a mixture of two images: what it returned is then dropped,
 /// and it is called again.
 #[derive(Clone, Copy)]
@@ -80,8 +90,9 @@ impl Image<'_> {
     /// Copies the bytes from `at` on. Bytes of `out` behind the end of the page stay.
     #[inline]
     pub fn copy(self, at: usize, out: &mut [u8]) {
-        let mut words =
-            self.words.get(at / 4..).unwrap_or_default().iter().map(|word| word.load(Relaxed).to_ne_bytes());
+        let words = self.words.get(at / 4..).unwrap_or_default();
+        ask_for_lines(words, out.len());
+        let mut words = words.iter().map(|word| word.load(Relaxed).to_ne_bytes());
         let mut out = out;
         if !at.is_multiple_of(4)
             && let Some(word) = words.next()
@@ -307,6 +318,7 @@ impl<'s> Frame<'s> {
     /// Writes bytes of the page between [`Frame::begin`] and [`Frame::end`]. Bytes behind its end are dropped.
     pub(super) fn put(self, at: usize, bytes: &[u8]) {
         let words = self.page.get(at / 4..).unwrap_or_default();
+        ask_for_lines(words, bytes.len());
         let before = at % 4;
         let mut bytes = bytes;
         let mut words = words.iter();
