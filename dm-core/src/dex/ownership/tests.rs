@@ -46,6 +46,8 @@ enum At {
     Flushed,
     /// It serves the entry.
     Owner,
+    /// A mutant's: it has checked its lease, and reads the cached page next.
+    Checked,
     /// It has read the cached page; the lease is checked next. `fresh`: nothing newer was acknowledged then.
     Got {
         fresh: bool,
@@ -330,7 +332,8 @@ impl Model {
             },
             At::Owner => {
                 if state.gets > 0 && (node.lease || !rules.checks_before) {
-                    let mut got = to(At::Got { fresh: node.cached >= state.acknowledged });
+                    let fresh = node.cached >= state.acknowledged;
+                    let mut got = to(if rules.checks_before { At::Checked } else { At::Got { fresh } });
                     got.gets -= 1;
                     next.push(Ok(got));
                 }
@@ -353,6 +356,7 @@ impl Model {
                     next.push(Ok(leaves));
                 }
             }
+            At::Checked => next.push(Ok(to(At::Got { fresh: node.cached >= state.acknowledged }))),
             At::Got { fresh } => {
                 if rules.checks_lease && !rules.checks_before && !node.lease {
                     // Its operations end with an error; it joins anew.
