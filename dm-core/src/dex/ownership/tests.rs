@@ -316,6 +316,7 @@ impl Model {
                     after.nodes[who].at = if rules.flushes_first { At::Replayed } else { At::Flushed };
                     if !rules.admits_last {
                         after.nodes[who].tenure = state.word.epoch();
+                        after.nodes[who].at = At::Owner;
                     }
                 })));
             }
