@@ -257,3 +257,191 @@ impl TableSite<'_> {
         Err(OpError::harmless(Cause::Fenced))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::dex::ownership::partition::EntryCell;
+    use crate::dex::ownership::table::{Table, TableWriter};
+    use crate::machine::{Step, poll_once};
+    use crate::membership::lease::{Lease, LeaseConfig};
+    use crate::remote::catalog::IndexNumber;
+    use crate::remote::row::{Joiner, Member, Row, RowState};
+    use crate::remote::superblock::small_for_tests;
+    use crate::verbs::{Capabilities, Completion, LaneId, Status, Verb};
+    use core::cell::RefCell;
+    use core::future::Future;
+    use core::pin::pin;
+    use std::vec;
+    use std::vec::Vec;
+    use zerocopy::IntoBytes;
+
+    const TABLE: u64 = 0x8_0000;
+
+    /// Memory node 0.
+    struct Home {
+        region: RefCell<Vec<u8>>,
+        geometry: NodeGeometry,
+        shape: TableShape,
+    }
+
+    impl Home {
+        fn new() -> Self {
+            let geometry = small_for_tests();
+            let shape = TableShape::new(8, 100).unwrap();
+            let mut region = vec![0; geometry.region_bytes as usize];
+            let table = &mut region[TABLE as usize..];
+            TableWriter::start(shape, IndexNumber::NONE, 3, table).unwrap().even(100, 0, u64::MAX).unwrap();
+            Self { region: RefCell::new(region), geometry, shape }
+        }
+
+        fn join(&self, member: Member, state: RowState) {
+            let mut row = Row::of(member, &Joiner { token: u64::from(member.nonce), lanes: 1, host: "here" });
+            row.word = member.word().with_state(state).0.into();
+            let at = self.geometry.row_offset(member.row) as usize;
+            self.region.borrow_mut()[at..at + Row::BYTES].copy_from_slice(row.as_bytes());
+        }
+
+        fn set(&self, entry: u32, word: OwnerWord) {
+            let at = TABLE as usize + TableShape::word_at(entry);
+            self.region.borrow_mut()[at..at + 8].copy_from_slice(&word.0.to_le_bytes());
+        }
+
+        /// Runs a step to its end. A CAS whose number is in `lost` takes effect, and its completion is lost.
+        fn run<R>(&self, lane: &Lane<'_>, lost: Option<usize>, step: impl Future<Output = R>) -> R {
+            let (mut step, mut cases) = (pin!(step), 0);
+            loop {
+                if let Step::Done(result) = poll_once(lane.port(), step.as_mut()) {
+                    return result;
+                }
+                let requests: Vec<Request> = lane.port().requests().to_vec();
+                let scratch = lane.port().begin().unwrap();
+                for (position, request) in requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local()) {
+                    let mut region = self.region.borrow_mut();
+                    let (at, local, bytes) = (request.offset as usize, request.local as usize, request.bytes as usize);
+                    let mut completion = Completion { status: Status::Ok, ..Completion::NOTHING };
+                    match request.verb {
+                        Verb::Read => scratch[local..local + bytes].copy_from_slice(&region[at..at + bytes]),
+                        Verb::Cas => {
+                            completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
+                            if completion.value == request.operands[0] {
+                                region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
+                            }
+                            if lost == Some(cases) {
+                                completion.status = Status::Flushed;
+                            }
+                            cases += 1;
+                        }
+                        verb => unreachable!("{verb:?}"),
+                    }
+                    lane.port().complete(position, completion);
+                }
+                lane.port().finish(scratch, 1000);
+            }
+        }
+    }
+
+    fn member(row: u16) -> Member {
+        Member { row: RowId(row), incarnation: 1, nonce: 7 }
+    }
+
+    /// One compute node over the table, and what `check` does with it.
+    fn with(home: &Home, row: u16, check: impl FnOnce(&TableSite<'_>, &Lane<'_>)) {
+        home.join(member(row), RowState::Live);
+        let lease = Lease::new(LeaseConfig::HARDWARE);
+        let capabilities = Capabilities {
+            masked_atomics: false,
+            device_bytes: 0,
+            inline_bytes_max: 64,
+            outstanding_reads_max: 16,
+            chain_requests_max: 16,
+            fencing: true,
+            crash_atomic_bytes: 64,
+            write_turn_ns_min: 0,
+        };
+        let recovery = Recovery::new(member(row), &lease, &[], &[], &capabilities).unwrap();
+        let image = home.region.borrow()[TABLE as usize..][..home.shape.bytes()].to_vec();
+        let table = Table::decode(home.shape, IndexNumber::NONE, 3, &image).unwrap();
+        let cells: Vec<EntryCell> = (0..100).map(|_| EntryCell::default()).collect();
+        let (mut boundaries, mut order) = (vec![0; 800], vec![0; 100]);
+        let partition = Partition::open(&table, RowId(row), &mut boundaries, &mut order, &cells).unwrap();
+        let (mut scratch, geometry, room) = (vec![0; 1024], [home.geometry], 0..512);
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let site =
+            TableSite { table: TABLE, partition: &partition, recovery: &recovery, geometry: &geometry, room: &room };
+        check(&site, &lane);
+    }
+
+    #[test]
+    fn an_entry_is_claimed_renewed_and_released() {
+        let home = Home::new();
+        with(&home, 3, |site, lane| {
+            let Ok(Entry::Mine(word)) = home.run(lane, None, site.claim(lane, 70)) else { panic!("not claimed") };
+            assert_eq!((word.row(), word.epoch()), (RowId(3), 1));
+            let tenure = site.partition.admit(70).unwrap();
+            assert!(home.run(lane, None, site.release(lane, tenure)).is_err(), "operations are still admitted");
+            site.partition.close(70);
+            let renewed = home.run(lane, None, site.renew(lane, tenure)).unwrap();
+            assert_eq!((renewed.row(), renewed.epoch()), (RowId(3), 2));
+            let tenure = site.partition.admit(70).unwrap();
+            site.partition.close(70);
+            // The completion of its CAS is lost: it looks, and finds that it had been executed.
+            assert!(home.run(lane, Some(0), site.release(lane, tenure)).is_err());
+            let free = home.run(lane, None, site.release(lane, tenure)).unwrap();
+            assert_eq!(free, OwnerWord::new(Owner::Free, 3));
+            for row in [3, 9] {
+                let kept = home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(row), 0));
+                assert_eq!(kept, Ok(false));
+            }
+        });
+    }
+
+    #[test]
+    fn a_dead_owner_and_a_dead_finder_are_recovered_and_their_rows_kept() {
+        let home = Home::new();
+        let owned = OwnerWord::FREE.claim(RowId(5)).unwrap();
+        home.set(99, owned);
+        home.join(member(5), RowState::Dead);
+        with(&home, 3, |site, lane| {
+            assert_eq!(home.run(lane, None, site.claim(lane, 99)), Ok(Entry::Others(owned)));
+            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(5), 0)), Ok(true));
+            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(6), 0)), Ok(false));
+            let Ok(Entry::Recovering(word)) = home.run(lane, None, site.look_after(lane, 99)) else {
+                panic!("not recovered")
+            };
+            assert_eq!(word.decode(), Ok(Owner::Recovering { finder: RowId(3), log: RowId(5) }));
+            assert!(site.partition.admit(99).is_none(), "its log is not replayed yet");
+        });
+        home.join(member(3), RowState::Dead);
+        with(&home, 4, |site, lane| {
+            let Ok(Entry::Recovering(word)) = home.run(lane, None, site.look_after(lane, 99)) else {
+                panic!("not recovered")
+            };
+            assert_eq!(word.decode(), Ok(Owner::Recovering { finder: RowId(4), log: RowId(5) }));
+            for row in [3, 4, 5, 77] {
+                assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(row), 0)), Ok(true));
+            }
+            let Ok(Entry::Mine(word)) = home.run(lane, None, site.finish_recovery(lane, 99)) else {
+                panic!("not finished")
+            };
+            assert_eq!((word.decode(), word.epoch()), (Ok(Owner::Owned(RowId(4))), 4));
+            assert_eq!(site.partition.admit(99).map(|tenure| tenure.epoch), Some(4));
+            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(3), 0)), Ok(false));
+        });
+    }
+
+    #[test]
+    fn a_row_that_was_freed_while_it_was_named_and_an_old_table_are_errors() {
+        let home = Home::new();
+        home.set(1, OwnerWord::FREE.claim(RowId(5)).unwrap());
+        with(&home, 3, |site, lane| {
+            let error = home.run(lane, None, site.look_after(lane, 1)).unwrap_err();
+            assert!(matches!(error.cause, Cause::Corrupt { what, .. } if what.contains("names a row that is free")));
+            let Ok(Entry::Mine(_)) = home.run(lane, None, site.claim(lane, 2)) else { panic!("not claimed") };
+            home.set(2, OwnerWord::FREE);
+            let error = home.run(lane, None, site.read_word(lane, 2)).unwrap_err();
+            assert!(matches!(error.cause, Cause::Corrupt { what, .. } if what.contains("older than one")));
+        });
+    }
+}
