@@ -138,7 +138,7 @@ impl Seal {
     }
 }
 
-impl<'a> Record<'a> {
+impl Record<'_> {
     /// Writes the record to the start of `lines`, without its checksum, which [`Seal::close`] adds. Returns its lines;
     /// 0: there is no room, or [`Change::fits`] says no.
     pub fn write(&self, incarnation: u32, lines: &mut [u8]) -> usize {

@@ -57,7 +57,10 @@ impl Replay {
         if self.left == 0 || self.next >= LINES_END {
             return Next::End;
         }
-        if planted(Mutant::REPLAY_STOPS_EARLY) && self.next % self.ring_lines == 0 && self.left < self.ring_lines {
+        if planted(Mutant::REPLAY_STOPS_EARLY)
+            && self.next.is_multiple_of(self.ring_lines)
+            && self.left < self.ring_lines
+        {
             return Next::End;
         }
         match parse(bytes, self.seal, self.next) {

@@ -79,6 +79,16 @@ fn all_lines() -> Vec<[u8; LINE_BYTES]> {
     lines
 }
 
+/// What a computation of the head that looks at the frames first has seen there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Frames {
+    Unseen,
+    Seen(Option<u64>),
+}
+
+/// What a replay finds, by ring and head: a bit for each record.
+type Replays = HashMap<([u8; RING], u64), Result<u8, String>>;
+
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
     appender: Appender,
@@ -94,7 +104,7 @@ struct State {
     /// What the computation of a head has looked up first.
     bound: Option<HeadBound>,
     /// As [`State::bound`], if it looks up the frames first.
-    frames: Option<Option<u64>>,
+    frames: Frames,
     /// WRITEs of the flight that have landed.
     landed: usize,
     failed: bool,
@@ -115,7 +125,7 @@ struct Model {
     rules: Rules,
     lines: Vec<[u8; LINE_BYTES]>,
     /// What a replay finds, by ring and head.
-    replays: RefCell<HashMap<([u8; RING], u64), Result<u8, String>>>,
+    replays: RefCell<Replays>,
 }
 
 impl State {
@@ -187,18 +197,18 @@ impl Model {
             }
         }
         match (state.bound, state.frames) {
-            (None, None) if self.rules.looks_at_lines_first => {
+            (None, Frames::Unseen) if self.rules.looks_at_lines_first => {
                 push(&|state| state.bound = Some(state.appender.head_bound()));
             }
-            (None, None) => push(&|state| state.frames = Some(state.least())),
+            (None, Frames::Unseen) => push(&|state| state.frames = Frames::Seen(state.least())),
             (Some(bound), _) => push(&|state| {
                 state.appender.advance_head(bound, state.least());
                 state.bound = None;
             }),
-            (None, Some(frames)) => push(&|state| {
+            (None, Frames::Seen(frames)) => push(&|state| {
                 let bound = state.appender.head_bound();
                 state.appender.advance_head(bound, frames);
-                state.frames = None;
+                state.frames = Frames::Unseen;
             }),
         }
         match state.appender.flight() {
@@ -295,7 +305,7 @@ impl Model {
             noted: None,
             unflushed: [None; RECORDS],
             bound: None,
-            frames: None,
+            frames: Frames::Unseen,
             landed: 0,
             failed: false,
             failures: 1,
@@ -309,7 +319,7 @@ impl Model {
             for mut next in self.next(&state) {
                 if !self.rules.waits_for_close && next.failed {
                     // The flight is given up at once; its WRITEs land later, or not.
-                    self.land_late(&mut next);
+                    Self::land_late(&mut next);
                 }
                 let number = *numbers.entry(next.clone()).or_insert_with(|| {
                     states.push(next);
@@ -339,7 +349,7 @@ impl Model {
 
     /// A flight that nobody waits for any more: the next one is posted and completes, and then the head of the first
     /// lands. One of the interleavings that waiting excludes.
-    fn land_late(&self, state: &mut State) {
+    fn land_late(state: &mut State) {
         let late = state.appender.flight().and_then(|flight| flight.head);
         let _ = state.appender.closed(0);
         state.unflushed = state.unflushed.map(|_| None);

@@ -127,13 +127,13 @@ impl TableSite<'_> {
         let me = self.partition.me();
         let word = self.read_word(lane, entry).await?;
         match self.says(entry, word)? {
-            Entry::Free(word) => match self.change(lane, Label::Lock, (entry, word), word.claim(me)).await? {
-                Some(word) => Ok(Entry::Mine(word)),
-                None => {
-                    let word = self.read_word(lane, entry).await?;
-                    self.says(entry, word)
+            Entry::Free(word) => {
+                if let Some(word) = self.change(lane, Label::Lock, (entry, word), word.claim(me)).await? {
+                    return Ok(Entry::Mine(word));
                 }
-            },
+                let word = self.read_word(lane, entry).await?;
+                self.says(entry, word)
+            }
             other => Ok(other),
         }
     }

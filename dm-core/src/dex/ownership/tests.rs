@@ -320,7 +320,7 @@ impl Model {
                     }
                 })));
             }
-            At::Replayed => self.flush(state, who, At::Flushed, next),
+            At::Replayed => Self::flush(state, who, At::Flushed, next),
             At::Flushed => match state.word.recovered(me) {
                 Ok(word) => {
                     let mut after = Self::cas(state, who, state.word, word, At::Owner, At::Idle);
@@ -348,7 +348,7 @@ impl Model {
                 if state.flushes > 0 && state.page != node.cached {
                     let mut flushes = *state;
                     flushes.flushes -= 1;
-                    self.flush(&flushes, who, At::Owner, next);
+                    Self::flush(&flushes, who, At::Owner, next);
                 }
                 if state.releases > 0 {
                     let mut leaves = to(if rules.flushes_to_leave { At::Leaving } else { At::Left });
@@ -381,7 +381,7 @@ impl Model {
                 done.acknowledged = done.acknowledged.max(node.cached);
                 next.push(Ok(done));
             }
-            At::Leaving => self.flush(state, who, At::Left, next),
+            At::Leaving => Self::flush(state, who, At::Left, next),
             At::Left => match state.word.release(me) {
                 Ok(word) => next.push(Ok(Self::cas(state, who, state.word, word, At::Idle, At::Idle))),
                 Err(_) => next.push(Ok(Self::request(state, who, |state| state.nodes[who].at = At::Idle))),
@@ -390,7 +390,7 @@ impl Model {
     }
 
     /// A flush: image, then page, in one chain. A death cuts it short anywhere.
-    fn flush(&self, state: &State, who: usize, then: At, next: &mut Next) {
+    fn flush(state: &State, who: usize, then: At, next: &mut Next) {
         let epoch = state.word.epoch();
         let value = state.nodes[who].cached;
         let image = Self::request(state, who, |state| state.nodes[who].image = Some((epoch, value)));
