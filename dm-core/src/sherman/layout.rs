@@ -319,7 +319,8 @@ impl<'a> LeafMut<'a> {
     fn touch(&mut self, slot: usize, occupied: bool) {
         let at = self.shape.entry_at(slot);
         let reset = planted(Mutant::DELETE_RESETS_VERSION) && !occupied;
-        let version = if reset { 0 } else { (self.view().control(slot) + 1) & VERSION_MASK };
+        // The byte is a remote one: in a damaged leaf it may be the largest.
+        let version = if reset { 0 } else { self.view().control(slot).wrapping_add(1) & VERSION_MASK };
         stripes::write(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
         stripes::set_entry_version(self.image, at, self.shape.entry_bytes(), version);
     }
@@ -404,6 +405,20 @@ mod tests {
         let leaf = Leaf::new(&SHAPE, &image);
         assert_eq!(leaf.find(&7u64.to_be_bytes()), Err(DecodeError::Torn));
         assert_eq!(leaf.find(&8u64.to_be_bytes()), Err(DecodeError::Torn));
+    }
+
+    /// A damaged leaf had 0xff in the control byte of a free entry, and an insert there overflowed.
+    #[test]
+    fn an_entry_takes_a_record_whatever_its_control_byte_was() {
+        for control in 0..=u8::MAX {
+            let mut image = vec![0; SHAPE.bytes];
+            stripes::write(&mut image, SHAPE.entry_at(0), &[control]);
+            let mut leaf = LeafMut::new(&SHAPE, &mut image);
+            leaf.put(0, &7u64.to_be_bytes(), &1u64.to_le_bytes());
+            assert_eq!(leaf.view().find(&7u64.to_be_bytes()), Ok(Some(0)));
+            leaf.clear(0);
+            assert_eq!(leaf.view().records(), 0);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
 use crate::run::{Alone, block_on};
 use crate::verify::accounting::{Account, Chunk, Node, account};
+use crate::verify::coding::GARBAGE;
 use crate::verify::damage::LATE_NS;
 use crate::verify::faults::{FaultKind, InjectedFaults};
 use crate::verify::load::{Ended, start};
@@ -94,13 +95,17 @@ impl Stage<'_> {
             note("settling", block_on(lane, &mut fabric, index.settle(lane)).map(drop));
             note("a walk", block_on(lane, &mut fabric, index.validate(lane)).map(drop));
             let (mut key, mut after) = (0, false);
-            // Damage may give a reader keys that nobody has inserted, but never the same again.
+            // Damage may give a reader keys that nobody has inserted, but never lower ones. From bytes that are no key at
+            // all the judge cannot go on.
             for page in 0.. {
                 let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
                 let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.draw.deadline_ns));
                 match run.map(|run| run.result) {
                     Ok(Ended::Page(records, true)) if page < u64::from(self.draw.keys) => {
-                        let last = records.last().map(|(last, _)| *last).filter(|last| *last <= coding.key_max());
+                        let last = records
+                            .last()
+                            .map(|(last, _)| *last)
+                            .filter(|last| *last <= coding.key_max().min(GARBAGE - 1));
                         let Some(last) = last else { break };
                         if after && last <= key {
                             goes_back.get_or_insert((key, last));
