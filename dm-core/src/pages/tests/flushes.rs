@@ -19,7 +19,7 @@ fn stage(store: &PageStore<'_>, lane: &Lane<'_>, which: Flush) -> Option<(Staged
 }
 
 fn oldest(store: &PageStore<'_>) -> u64 {
-    store.oldest_unflushed().unwrap().map_or(0, |lsn| lsn.to_bits())
+    store.oldest_unflushed().unwrap().map_or(0, Lsn::to_bits)
 }
 
 #[test]

@@ -22,7 +22,7 @@ type Driving<'h> = Pin<Box<dyn Future<Output = WorkerError> + 'h>>;
 /// What handles need of the index.
 pub(in crate::session) trait Host: Sync {
     /// Lanes `first` and up, and what drives them.
-    fn drive<'h>(&'h self, first: LaneId, lanes: usize, fabric: AnyFabric, work: LocalWork) -> Driving<'h>;
+    fn drive(&self, first: LaneId, lanes: usize, fabric: AnyFabric, work: LocalWork) -> Driving<'_>;
 
     /// Notes that lanes may have locks that nobody releases.
     fn note_unsettled(&self);

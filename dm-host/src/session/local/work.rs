@@ -21,6 +21,7 @@ pub(super) struct Jobs {
     running: Vec<Option<Job>>,
     pub(super) ended: Vec<Job>,
     /// Bodies for further jobs.
+    #[expect(clippy::vec_box, reason = "a body stays in its box wherever it goes")]
     pub(super) spare: Vec<Box<Body>>,
 }
 
