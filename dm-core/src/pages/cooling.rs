@@ -17,7 +17,6 @@
 use super::frame::{DIRTY, FLUSHING, FROZEN, Frame, MAPPED};
 use super::latch::Latched;
 use super::record::{Counter, Record};
-use super::storage::HAND;
 use super::table::Chain;
 use super::{PageStore, Refused};
 use crate::lane::Lane;
@@ -173,8 +172,7 @@ impl<'s> PageStore<'s> {
                 }
             }
         }
-        let hand = self.control(HAND)?;
-        let mut turns = (0..SWEEP_FRAMES.min(self.frame_count)).map(|_| hand.fetch_add(1, Relaxed) % self.frame_count);
+        let mut turns = (0..SWEEP_FRAMES.min(self.frame_count)).map(|_| self.turn_hand());
         turns.find(|index| self.evict(lane, record, *index, None))
     }
 

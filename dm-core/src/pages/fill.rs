@@ -8,6 +8,7 @@
 use super::admission::Admit;
 use super::frame::MAPPED;
 use super::record::{Counter, Record};
+use super::slot::Slot;
 use super::table::{Chain, Node};
 use super::{FrameName, PageStore, Refused};
 use crate::lane::Lane;
@@ -15,64 +16,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::remote::address::Address;
 use crate::verbs::{LaneId, Request};
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
-
-// Words of a fill.
-const TAKEN: usize = 0;
-const ID: usize = 1;
-const LINK: usize = 3;
-/// The lanes that wait for the end of the fill. See `record`.
-const WAITERS: usize = 4;
-/// The frame that the page gets, as its number plus one; 0: the page is not admitted.
-const FRAME: usize = 5;
-
-/// Storage of a fill.
-pub(super) type FillWords = [AtomicU32; 8];
-
-/// A place for a fill.
-#[derive(Clone, Copy)]
-pub(super) struct Slot<'s>(&'s FillWords);
-
-impl Slot<'_> {
-    pub(super) fn id(self) -> Address {
-        let half = |at: usize| u64::from(self.0[at].load(Relaxed));
-        Address::from_bits(half(ID + 1) << 32 | half(ID))
-    }
-
-    fn set_id(self, id: Address) {
-        self.0[ID].store(id.to_bits() as u32, Relaxed);
-        self.0[ID + 1].store((id.to_bits() >> 32) as u32, Relaxed);
-    }
-
-    pub(super) fn link(self) -> u32 {
-        self.0[LINK].load(Relaxed)
-    }
-
-    pub(super) fn set_link(self, link: u32) {
-        self.0[LINK].store(link, Relaxed);
-    }
-
-    fn is_taken(self) -> bool {
-        self.0[TAKEN].load(Relaxed) != 0
-    }
-
-    fn frame(self) -> Option<u32> {
-        self.0[FRAME].load(Relaxed).checked_sub(1)
-    }
-
-    fn take(self, id: Address, frame: Option<u32>) {
-        self.set_id(id);
-        self.0[WAITERS].store(0, Relaxed);
-        self.0[FRAME].store(frame.map_or(0, |frame| frame + 1), Relaxed);
-        self.0[TAKEN].store(1, Relaxed);
-    }
-
-    fn free(self) {
-        self.set_id(Address::NULL);
-        self.0[TAKEN].store(0, Relaxed);
-    }
-}
 
 /// A page that this lane alone may READ and WRITE, until it calls [`PageStore::admit`] or [`PageStore::release`]. If
 /// it calls neither, the fill stays, and [`PageStore::settle`] releases it.
@@ -212,7 +156,7 @@ impl<'s> PageStore<'s> {
         if !record.is_idle() {
             return Found::Busy;
         }
-        self.enqueue(&slot.0[WAITERS], lane.id(), record);
+        self.enqueue(slot.waiters(), lane.id(), record);
         record.count(Counter::Join);
         lane.mark(Mark::PAGE_JOINED);
         Found::Joined
@@ -283,10 +227,10 @@ impl<'s> PageStore<'s> {
     fn end_fill(&self, lane: &Lane<'_>, slot: Slot<'s>) {
         slot.free();
         if planted(Mutant::JOINED_NOT_WOKEN) {
-            slot.0[WAITERS].store(0, Relaxed);
+            slot.waiters().store(0, Relaxed);
             return;
         }
-        if let Some(first) = self.detach(&slot.0[WAITERS]) {
+        if let Some(first) = self.detach(slot.waiters()) {
             lane.port().push(Request::wake(first));
         }
     }

@@ -92,6 +92,7 @@ pub(crate) mod marks;
 pub mod mutants;
 mod record;
 mod settle;
+mod slot;
 mod storage;
 mod table;
 #[cfg(test)]

@@ -11,10 +11,10 @@
 
 use super::admission::Admission;
 use super::cooling::Cooling;
-use super::fill::FillWords;
 use super::frame::{Frame, HEADER_WORDS, LINE_WORDS};
 use super::latch::{LATCH_TRIES, Latched, content};
 use super::record::RecordWords;
+use super::slot::FillWords;
 use super::{Lsn, PageState, Refused};
 use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
@@ -47,9 +47,9 @@ const FREE: usize = 5;
 /// Frames from this one on were never used.
 const UNUSED: usize = 6;
 /// Where the hand of the last resort is: see `cooling`.
-pub(super) const HAND: usize = 7;
+const HAND: usize = 7;
 /// Where the next victim is named.
-pub(super) const VICTIM: usize = 8;
+const VICTIM: usize = 8;
 const CONTROL_WORDS: usize = LINE_WORDS;
 
 /// What a store is made for.
@@ -307,6 +307,11 @@ impl<'s> PageStore<'s> {
                 visit(id, PageState::Filling, Lsn::NONE);
             }
         }
+    }
+
+    /// The frame at which the hand of the last resort is; it goes on to the next.
+    pub(super) fn turn_hand(&self) -> u32 {
+        self.control(HAND).map_or(0, |hand| hand.fetch_add(1, Relaxed) % self.frame_count)
     }
 
     /// Stores a hint for whoever flushes: eviction wants this frame clean.

@@ -4,9 +4,9 @@
 //! changes it. A lane that looks for a frame takes no latch: what it finds is checked against the frame's own words, and
 //! what it overlooks it finds again under the latch.
 
-use super::fill::Slot;
 use super::frame::Frame;
 use super::latch::{Latched, content};
+use super::slot::Slot;
 use super::{FrameName, PageStore, Refused};
 use crate::remote::address::Address;
 use core::sync::atomic::AtomicU32;
