@@ -13,6 +13,7 @@ use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
 use dm_core::index::Index;
+use dm_core::index::catalog::CatalogError;
 use dm_core::locks::table::Entry;
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
@@ -158,6 +159,15 @@ pub enum AssemblyError {
     /// A compute node numbers its redo records and lock words from its first index on, so it opens one index only.
     #[error("this compute node has opened an index already: join once more for another one")]
     Reopened,
+    /// The index was dropped before it was open.
+    #[error("index \"{name}\" was dropped, or its name changed hands")]
+    Dropped {
+        /// Its name.
+        name: String,
+    },
+    /// The catalog cannot be read.
+    #[error(transparent)]
+    Catalog(CatalogError),
     /// A fabric cannot be made.
     #[error(transparent)]
     Fabric(#[from] FabricError),

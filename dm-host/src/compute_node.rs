@@ -1,5 +1,10 @@
 //! A compute node: a process that has a row in the pool it is connected to, and opens indexes.
 
+mod drop;
+
+pub use drop::InUse;
+pub(crate) use drop::Known;
+
 use crate::assembly::{AssemblyError, Place, Spending};
 use crate::fabric::any::AnyFabric;
 use crate::keeper::{Keeper, terms_here};
@@ -18,8 +23,8 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Guarantees, NodeId};
 use rustix::system::uname;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a compute node takes part in a pool.
@@ -78,7 +83,10 @@ impl Pool {
             pinned: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             has_unsettled_lane: AtomicBool::new(false),
+            drops: Mutex::default(),
+            requests: RequestIds::default(),
         };
+        self.note_member(member);
         // From here on a failure makes this process leave the pool again.
         let epochs = (Arc::clone(&node.epochs), Arc::clone(&node.pins));
         let keeper = Keeper::start(self, member, Arc::clone(&node.lease), Arc::clone(&node.progress_counters), epochs)?;
@@ -135,6 +143,10 @@ pub struct ComputeNode {
     opened: AtomicBool,
     /// A lock word may still name this row after the node has left.
     has_unsettled_lane: AtomicBool,
+    /// Held while the node drops an index; counts drops.
+    drops: Mutex<u8>,
+    /// Of chunks that it asks for without an index.
+    requests: RequestIds,
 }
 
 impl ComputeNode {
@@ -175,10 +187,15 @@ impl ComputeNode {
             parameters: block,
             features: parameters.features(),
         };
-        self.pool.with_lane(|fabric, lane| {
-            block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, &definition, 0))
-        })??;
+        self.create_defined(&definition)?;
         Ok(self.pool.find_index(name)?.0)
+    }
+
+    fn create_defined(&self, definition: &Definition<'_>) -> Result<(), PoolError> {
+        self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, definition, 0))
+        })??;
+        Ok(())
     }
 
     /// What an index is put together with: see [`crate::assembly`].
@@ -207,10 +224,13 @@ impl ComputeNode {
         spending: &Spending,
         run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
+        // Before the look at the entry below: a drop looks for this, and so one of the two sees the other.
+        let _opened = self.pool.note_opened(self.member, entry.number);
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
         let epochs = self.take_pins();
         let place = Place { epochs: epochs.as_ref().map(Pinning::part), ..place };
         if !self.recovery || !place.capabilities.fencing {
+            self.check_live(entry)?;
             return with_index(&place, parameters, spending, run);
         }
         parameters.check().map_err(AssemblyError::from)?;
@@ -226,8 +246,22 @@ impl ComputeNode {
             let redo = redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
             block_on(fabric, lane, redo)
         })??;
+        self.check_live(entry)?;
         let recovery = Recovery::new(self.member, &self.lease, &self.progress_counters, &areas, &place.capabilities)?;
         with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+    }
+
+    /// Fails if an index that is about to be opened has been dropped.
+    fn check_live(&self, entry: &IndexEntry) -> Result<(), AssemblyError> {
+        let found = self.pool.with_lane_of(|fabric, lane| {
+            block_on(fabric, lane, catalog::find(lane, self.pool.home(), entry.name(), 0))
+        })?;
+        let mut found = found.map_err(AssemblyError::Catalog)?;
+        if let Some(found) = &mut found {
+            // It may have grown.
+            found.root = entry.root;
+        }
+        if found == Some(*entry) { Ok(()) } else { Err(AssemblyError::Dropped { name: entry.name().to_owned() }) }
     }
 
     /// The pins of this compute node's lanes, for as long as the index is open.
@@ -303,5 +337,6 @@ impl Drop for ComputeNode {
             tracing::debug!("giving redo chunks back: {error}");
         }
         self.pool.part(self.member, settled);
+        self.pool.forget_member(self.member);
     }
 }

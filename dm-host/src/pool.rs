@@ -7,6 +7,7 @@ mod embedded;
 
 pub use embedded::EmbeddedOptions;
 
+use crate::compute_node::{InUse, Known};
 use crate::error_text::debug_is_text;
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};
@@ -23,7 +24,9 @@ use dm_core::fabric::Fabric;
 use dm_core::index::catalog::{self, CatalogError};
 use dm_core::lane::Lane;
 use dm_core::memory::rows::RowError;
-use dm_core::remote::catalog::{IndexEntry, NAME_BYTES_MAX, is_name};
+use dm_core::operation::OpError;
+use dm_core::remote::catalog::{IndexEntry, IndexNumber, NAME_BYTES_MAX, is_name};
+use dm_core::remote::row::Member;
 use dm_core::remote::superblock::{FormatError, NodeDescription, PoolPlan, Superblock, SuperblockError};
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 #[cfg(feature = "verbs")]
@@ -106,6 +109,24 @@ pub enum PoolError {
         name: String,
         /// The names that exist.
         known: Vec<String>,
+    },
+    /// An index cannot be dropped, since it is or may be open.
+    #[error("index \"{name}\" is in use: compute-node row {row} {why}")]
+    InUse {
+        /// Its name.
+        name: String,
+        /// The compute node's row.
+        row: u16,
+        /// What is known of its use.
+        why: InUse,
+    },
+    /// A dropped index's memory could not be given back. The next drop of any index tries again.
+    #[error("index \"{name}\" is dropped, but not all its memory is free yet: {source}")]
+    Erase {
+        /// Its name.
+        name: String,
+        /// The reason.
+        source: OpError,
     },
     /// No index can have this name.
     #[error("an index cannot be called {name:?}: a name has 1 to {NAME_BYTES_MAX} bytes and no control characters")]
@@ -195,6 +216,25 @@ pub struct Pool {
     reach: Reach,
     /// Fabrics for short, rare runs: connecting a queue pair takes longer than most of these runs.
     spare: Mutex<Vec<AnyFabric>>,
+    /// The compute nodes that joined through this value, and the indexes that they have open.
+    opened: Mutex<Known>,
+}
+
+/// An index that a compute node has open, for as long as this value is there.
+pub(crate) struct Opened<'p> {
+    pool: &'p Pool,
+    member: Member,
+    number: IndexNumber,
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        if let Some(numbers) = self.pool.opened_now().get_mut(&(self.member.row, self.member.incarnation))
+            && let Some(at) = numbers.iter().position(|number| *number == self.number)
+        {
+            numbers.swap_remove(at);
+        }
+    }
 }
 
 /// How the memory nodes are reached.
@@ -265,7 +305,7 @@ impl Pool {
 
     fn assemble(nodes: Vec<Node>, descriptions: Vec<NodeDescription>, reach: Reach) -> Self {
         let geometry = descriptions.iter().map(|description| description.geometry).collect();
-        Self { nodes, descriptions, geometry, reach, spare: Mutex::default() }
+        Self { nodes, descriptions, geometry, reach, spare: Mutex::default(), opened: Mutex::default() }
     }
 
     /// What each memory node's superblock says.
@@ -325,9 +365,18 @@ impl Pool {
     }
 
     pub(crate) fn with_lane_of<R>(&self, run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R) -> Result<R, FabricError> {
+        self.with_lane_of_bytes(SCRATCH_BYTES, run)
+    }
+
+    /// As [`Pool::with_lane`], with `scratch_bytes` of zeroed scratch.
+    pub(crate) fn with_lane_of_bytes<R>(
+        &self,
+        scratch_bytes: usize,
+        run: impl FnOnce(&mut AnyFabric, &Lane<'_>) -> R,
+    ) -> Result<R, FabricError> {
         let spare = self.spare().pop();
         let mut fabric = spare.map_or_else(|| self.make_fabric(), Ok)?;
-        let mut scratch = vec![0; SCRATCH_BYTES];
+        let mut scratch = vec![0; scratch_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let result = run_on(&mut fabric, &lane, run);
         drop(lane);
@@ -344,8 +393,41 @@ impl Pool {
         Ok(found)
     }
 
+    fn opened_now(&self) -> MutexGuard<'_, Known> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the compute nodes that joined through this value have open.
+    pub(crate) fn opened(&self) -> Known {
+        self.opened_now().clone()
+    }
+
+    /// Notes that `member` joined.
+    pub(crate) fn note_member(&self, member: Member) {
+        self.opened_now().entry((member.row, member.incarnation)).or_default();
+    }
+
+    /// Notes that `member` has left.
+    pub(crate) fn forget_member(&self, member: Member) {
+        self.opened_now().remove(&(member.row, member.incarnation));
+    }
+
+    /// Notes that `member` opens an index.
+    pub(crate) fn note_opened(&self, member: Member, number: IndexNumber) -> Opened<'_> {
+        self.opened_now().entry((member.row, member.incarnation)).or_default().push(number);
+        Opened { pool: self, member, number }
+    }
+
     /// The index called `name`.
     pub fn find_index(&self, name: &str) -> Result<(IndexEntry, IndexParameters), PoolError> {
+        let entry = self.find_entry(name)?;
+        let parameters =
+            IndexParameters::of(&entry).map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        Ok((entry, parameters))
+    }
+
+    /// As [`Pool::find_index`], of an index of any kind, also one that this program does not know.
+    pub(crate) fn find_entry(&self, name: &str) -> Result<IndexEntry, PoolError> {
         if !is_name(name) {
             return Err(PoolError::IndexName { name: name.to_owned() });
         }
@@ -355,9 +437,7 @@ impl Pool {
             let known = self.indexes()?.iter().map(|entry| entry.name().to_owned()).collect();
             return Err(PoolError::NoIndex { name: name.to_owned(), known });
         };
-        let parameters =
-            IndexParameters::of(&entry).map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
-        Ok((entry, parameters))
+        Ok(entry)
     }
 }
 

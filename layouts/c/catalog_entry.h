@@ -88,9 +88,9 @@ struct dm_catalog_entry_entry {
 
 struct dm_catalog_entry_entry_word {
     uint8_t bits_0[3];
-    uint8_t request[1]; // tells creations of one compute node apart
-    uint8_t row[2]; // compute-node row of the creator
-    uint8_t incarnation[2]; // incarnation of the creator
+    uint8_t request[1]; // tells creations, and drops, of one compute node apart
+    uint8_t row[2]; // compute-node row of the creator, or of who drops it
+    uint8_t incarnation[2]; // incarnation of the creator, or of who drops it
 };
 
 // constants

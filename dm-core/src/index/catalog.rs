@@ -8,8 +8,10 @@
 //!               └──────────────┴──────────────┴────────────┴──────────────────┴───────┘
 //!
 //!        ┌───────────────────────── yielded ──┐
-//!        ▼    claim                           │  body written, no rival   drop
-//!       FREE ─────────────────────────► CREATING ───────────────► LIVE ──────► DROPPED ──► FREE
+//!        ▼    claim                           │  body written, no rival   drop           unused
+//!       FREE ─────────────────────────► CREATING ───────────────► LIVE ──────► DROPPED ──────► ERASING ──► FREE
+//!                                                                   ▲             │ in use
+//!                                                                   └─────────────┘
 //! ```
 //!
 //! An entry has four lines: what identifies it, its parameters, the features of its creator, and the root word. The
@@ -137,19 +139,40 @@ pub async fn list(
     scratch: usize,
     visit: &mut dyn FnMut(&IndexEntry),
 ) -> Result<(), CatalogError> {
+    list_of(lane, geometry, scratch, &[EntryState::Live], &mut |entry, _| visit(entry)).await
+}
+
+/// As [`list`], of the indexes that a compute node drops or began to drop, each with its entry word, which names that
+/// compute node.
+pub async fn list_dropped(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    visit: &mut dyn FnMut(&IndexEntry, EntryWord),
+) -> Result<(), CatalogError> {
+    list_of(lane, geometry, scratch, &[EntryState::Dropped, EntryState::Erasing], visit).await
+}
+
+async fn list_of(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    states: &[EntryState],
+    visit: &mut dyn FnMut(&IndexEntry, EntryWord),
+) -> Result<(), CatalogError> {
     let words = read_words(lane, geometry, scratch).await?;
     for (number, word) in numbered(&words) {
-        if word.state() == Some(EntryState::Live)
+        if word.state().is_some_and(|state| states.contains(&state))
             && let Some(entry) = read_live(lane, geometry, number, word, scratch).await?
         {
-            visit(&entry);
+            visit(&entry, word);
         }
     }
     Ok(())
 }
 
-/// The numbers of the live indexes that `wanted` accepts, one bit each. For a sweep, which reports what kept it from
-/// looking.
+/// The numbers of the indexes that `wanted` accepts, one bit each: of live ones, and of dropped ones, since a drop that
+/// meets a user is taken back. For a sweep, which reports what kept it from looking.
 pub(crate) async fn numbers(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -157,8 +180,8 @@ pub(crate) async fn numbers(
     wanted: impl Fn(&IndexEntry) -> bool,
 ) -> Result<u32, OpError> {
     let mut numbers = 0;
-    let mut visit = |entry: &IndexEntry| numbers |= u32::from(wanted(entry)) << entry.number.get();
-    match list(lane, geometry, scratch, &mut visit).await {
+    let mut visit = |entry: &IndexEntry, _| numbers |= u32::from(wanted(entry)) << entry.number.get();
+    match list_of(lane, geometry, scratch, &[EntryState::Live, EntryState::Dropped], &mut visit).await {
         Ok(()) => Ok(numbers),
         Err(CatalogError::Verb(error)) => Err(error.into()),
         Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
@@ -235,41 +258,56 @@ pub async fn create(
     }
 }
 
-/// Marks index `number` as dropped, if its word is still that of a live one. Returns whether it was.
+/// Begins to drop index `number`, if it is live. Returns its entry word from then on, which is that of no other drop as
+/// long as `by` numbers its requests. `None`: it was not live.
 ///
-/// No compute node may have it open. Its name is free at once. Its number is free when all its chunks have been given
-/// back.
+/// From here on no compute node opens it, and its name is free. What follows is for `by` to do, with [`change`]:
+///
+/// - If a compute node has it open, it becomes live again.
+/// - Otherwise it becomes `Erasing`, its chunks are given back ([`crate::memory::erase`]), and then it becomes `Free`.
+///
+/// *Why no compute node opens it unseen:* one that opens an index first shows that it does - by chunks of redo records
+/// for this index, or by being in the pool without any - and then looks at the entry again. A drop first changes the
+/// entry, and then looks for those. So at least one of the two sees the other.
+///
+/// *Why an index is not erased that became live again:* only the drop that looked knows the entry word from which it
+/// becomes `Erasing`. Whoever makes the index live again changes that word, and no later drop writes it again.
+///
+/// *When another may go on:* when the row of `by` is gone, so that nothing that it posted takes effect any more. It
+/// first puts its own name into the entry word, so that one of several does.
+///
+/// If an index that becomes live again finds that another one has got its name, both have it: whoever looks for the name
+/// finds the one with the lower number.
 ///
 /// Two round trips.
 pub async fn drop_index(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     number: IndexNumber,
+    (by, request): (Member, u8),
     scratch: usize,
-) -> Result<bool, CatalogError> {
+) -> Result<Option<EntryWord>, CatalogError> {
     let words = read_words(lane, geometry, scratch).await?;
     let word = words[usize::from(number.get()) % ENTRIES];
     if word.state() != Some(EntryState::Live) {
-        return Ok(false);
+        return Ok(None);
     }
-    Ok(swap(lane, geometry, number, word, word.with_state(EntryState::Dropped)).await? == word)
+    let dropped = word.taken(EntryState::Dropped, request, by);
+    Ok((swap(lane, geometry, number, word, dropped).await? == word).then_some(dropped))
 }
 
-/// Makes the number of a dropped index free again, after all its chunks are given back.
+/// A step of a drop: the entry word from `seen` to `next`. Returns whether it was `seen`. The steps are those of
+/// [`drop_index`].
 ///
-/// Two round trips.
-pub async fn free_number(
+/// One round trip.
+pub async fn change(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     number: IndexNumber,
-    scratch: usize,
+    seen: EntryWord,
+    next: EntryWord,
 ) -> Result<bool, CatalogError> {
-    let words = read_words(lane, geometry, scratch).await?;
-    let word = words[usize::from(number.get()) % ENTRIES];
-    if word.state() != Some(EntryState::Dropped) {
-        return Ok(false);
-    }
-    Ok(swap(lane, geometry, number, word, EntryWord::FREE).await? == word)
+    Ok(swap(lane, geometry, number, seen, next).await? == seen)
 }
 
 /// Frees the entries that a compute node had claimed and not made live when it died. Returns how many.

@@ -258,9 +258,18 @@ pub async fn inherit(
     seen: &Grant,
     heir: &Grant,
 ) -> Result<bool, VerbError> {
-    let (seen, heir) = (seen.word().0, heir.word().0);
-    let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, heir);
-    Ok(lane.port().call(cas).await?.value == seen)
+    swap(lane, (node, geometry, chunk), seen.word(), heir.word()).await
+}
+
+/// CAS of an entry from `seen` to `next`. Returns whether it took effect. One round trip.
+pub(crate) async fn swap(
+    lane: &Lane<'_>,
+    (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
+    seen: ChunkWord,
+    next: ChunkWord,
+) -> Result<bool, VerbError> {
+    let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen.0, next.0);
+    Ok(lane.port().call(cas).await?.value == seen.0)
 }
 
 /// Marks a chunk as used: no compute node allocates in it any more. `false`: it is no longer granted as given. One
@@ -272,9 +281,7 @@ pub(crate) async fn set_used(
     chunk: u32,
     grant: &Grant,
 ) -> Result<bool, VerbError> {
-    let (seen, used) = (grant.word().0, grant.used().0);
-    let cas = Request::cas(Label::Chunk, node, geometry.chunk_entry(chunk), seen, used);
-    Ok(lane.port().call(cas).await?.value == seen)
+    swap(lane, (node, geometry, chunk), grant.word(), grant.used()).await
 }
 
 /// READs one entry.

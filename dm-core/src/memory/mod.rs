@@ -58,6 +58,7 @@ pub mod chunks;
 pub mod closed;
 pub mod collect;
 pub mod epochs;
+pub mod erase;
 pub mod free_list;
 pub mod limbo;
 pub mod mark_bitmap;

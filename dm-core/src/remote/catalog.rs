@@ -138,8 +138,10 @@ pub enum EntryState {
     Creating = 1,
     /// An index.
     Live = 2,
-    /// Was an index; its chunks have yet to be given back.
+    /// An index that a compute node is about to drop, if nobody has it open. Nobody opens it.
     Dropped = 3,
+    /// Was an index; its chunks are being given back.
+    Erasing = 4,
 }
 
 /// The first word of an entry.
@@ -153,11 +155,11 @@ impl EntryWord {
 
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 3, "state", "0 = free, 1 = creating, 2 = live, 3 = dropped"),
+        Field::bits(0, 0, 3, "state", "0 = free, 1 = creating, 2 = live, 3 = dropped, 4 = erasing"),
         Field::bits(0, 3, 21, "tag", "low bits of the CRC-32C of the name"),
-        Field::bits(0, 24, 8, "request", "tells creations of one compute node apart"),
-        Field::bits(0, 32, 16, "row", "compute-node row of the creator"),
-        Field::bits(0, 48, 16, "incarnation", "incarnation of the creator"),
+        Field::bits(0, 24, 8, "request", "tells creations, and drops, of one compute node apart"),
+        Field::bits(0, 32, 16, "row", "compute-node row of the creator, or of who drops it"),
+        Field::bits(0, 48, 16, "incarnation", "incarnation of the creator, or of who drops it"),
     ];
 
     /// The word of an entry.
@@ -178,6 +180,7 @@ impl EntryWord {
             1 => Some(EntryState::Creating),
             2 => Some(EntryState::Live),
             3 => Some(EntryState::Dropped),
+            4 => Some(EntryState::Erasing),
             _ => None,
         }
     }
@@ -189,6 +192,12 @@ impl EntryWord {
             EntryState::Free => Self::FREE,
             _ => Self(self.0 & !mask(3) | state as u64),
         }
+    }
+
+    /// The same entry, in the hands of `by`.
+    #[must_use]
+    pub const fn taken(self, state: EntryState, request: u8, by: Member) -> Self {
+        Self::new(state, self.tag(), request, by)
     }
 
     /// Low bits of the hash of the name.

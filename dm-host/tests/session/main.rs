@@ -9,6 +9,7 @@ mod session_support;
 
 mod calls;
 mod closing;
+mod dropping;
 mod items;
 mod local;
 mod operations;

@@ -64,18 +64,51 @@ fn an_index_is_created_found_and_dropped() {
     let late = alone(&mut pool, &lane, None, catalog::swap_root(&lane, &home, number, 0, 0x8000)).unwrap();
     assert_eq!(late, 0x7000, "the root is what the first one made it");
 
-    assert_eq!(alone(&mut pool, &lane, None, catalog::drop_index(&lane, &home, number, 0)), Ok(true));
-    assert_eq!(alone(&mut pool, &lane, None, catalog::drop_index(&lane, &home, number, 0)), Ok(false));
+    let drop = |request| catalog::drop_index(&lane, &home, number, (member(2), request), 0);
+    let dropped = alone(&mut pool, &lane, None, drop(1)).unwrap().unwrap();
+    assert_eq!((dropped.state(), dropped.row()), (Some(EntryState::Dropped), member(2).row));
+    assert_eq!(alone(&mut pool, &lane, None, drop(2)), Ok(None));
     assert_eq!(alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)), Ok(None));
     // Its number is not given to another before its chunks are given back.
     let other = definition("orders");
     let create = catalog::create(&lane, &home, member(1), 1, &other, 0);
     assert_ne!(alone(&mut pool, &lane, None, create), Ok(number));
-    assert_eq!(alone(&mut pool, &lane, None, catalog::free_number(&lane, &home, number, 0)), Ok(true));
+    let erasing = dropped.with_state(EntryState::Erasing);
+    for (seen, next) in [(dropped, erasing), (erasing, EntryWord::FREE)] {
+        assert_eq!(alone(&mut pool, &lane, None, catalog::change(&lane, &home, number, seen, next)), Ok(true));
+    }
     let create = catalog::create(&lane, &home, member(1), 2, &users, 0);
     assert_eq!(alone(&mut pool, &lane, None, create), Ok(number));
     let found = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)).unwrap().unwrap();
     assert_eq!(found.root, 0, "a new index does not inherit a root");
+}
+
+#[test]
+fn a_drop_that_was_taken_back_does_not_erase() {
+    let mut pool = Pool::new(1, 4);
+    let home = pool.home();
+    lane!(lane);
+    create_together(&mut pool, &["users"], &[]);
+    let number = IndexNumber::new(0).unwrap();
+    let begin = |row, request| catalog::drop_index(&lane, &home, number, (member(row), request), 0);
+    let first = alone(&mut pool, &lane, None, begin(1, 1)).unwrap().unwrap();
+    let mut seen = 0;
+    let mut visit = |entry: &dm_core::remote::catalog::IndexEntry, word| {
+        seen += u32::from(entry.name() == "users" && word == first)
+    };
+    alone(&mut pool, &lane, None, catalog::list_dropped(&lane, &home, 0, &mut visit)).unwrap();
+    assert_eq!(seen, 1);
+    // Another compute node takes it back, somebody opens the index, and a second drop begins: of the same one, too.
+    for (row, request) in [(2, 1), (1, 2)] {
+        let word = alone(&mut pool, &lane, None, catalog::find(&lane, &home, "users", 0)).unwrap();
+        assert_eq!(word, None, "a dropped index has no name");
+        let now = EntryWord(u64::from_le_bytes(*pool.word(0, home.catalog_entry(number))));
+        let live = now.with_state(EntryState::Live);
+        assert_eq!(alone(&mut pool, &lane, None, catalog::change(&lane, &home, number, now, live)), Ok(true));
+        alone(&mut pool, &lane, None, begin(row, request)).unwrap().unwrap();
+        let erase = catalog::change(&lane, &home, number, first, first.with_state(EntryState::Erasing));
+        assert_eq!(alone(&mut pool, &lane, None, erase), Ok(false), "the first drop has looked before");
+    }
 }
 
 #[test]
@@ -121,8 +154,8 @@ fn create_amid_a_drop(choices: &[(u8, u8)]) {
     let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
     let users = definition("users");
     let dropping = async {
-        assert!(catalog::drop_index(&lanes[2], &home, old, 0).await?);
-        assert!(catalog::free_number(&lanes[2], &home, old, 0).await?);
+        let dropped = catalog::drop_index(&lanes[2], &home, old, (member(3), 1), 0).await?.expect("it is live");
+        assert!(catalog::change(&lanes[2], &home, old, dropped, EntryWord::FREE).await?);
         Ok(old)
     };
     let runners = vec![

@@ -233,53 +233,7 @@ fn connect_verbs(_: &[PathBuf], _: &RdmaArguments) -> Result<Pool, Failure> {
     ))
 }
 
-/// Zeroes `bytes` bytes, a multiple of 4096. The lane has [`SCRATCH_BYTES`] of scratch.
-async fn zero(lane: &Lane<'_>, node: NodeId, offset: u64, bytes: u64) -> Result<(), VerbError> {
-    lane.port().with(|scratch| scratch.fill(0));
-    let mut done = 0;
-    while done < bytes {
-        for _ in 0..4096 / SCRATCH_BYTES {
-            lane.port().push(Request::write(Label::Tool, node, offset + done, SCRATCH_BYTES, 0));
-            done += SCRATCH_BYTES as u64;
-        }
-        lane.port().submit().await?;
-    }
-    Ok(())
-}
-
-/// Takes back an index that this compute node created and could not fill: its entry in the catalog and its chunks.
-/// While it has no root, no compute node can have followed a pointer into the chunks. Zeroed, they are as good as new.
+/// Takes back an index that this compute node created and could not fill.
 pub fn discard(node: &ComputeNode, entry: &IndexEntry) -> Result<(), Failure> {
-    let pool = node.pool();
-    pool.with_lane(|fabric, lane| {
-        block_on(fabric, lane, async {
-            let home = &pool.geometry()[0];
-            let present = catalog::find(lane, home, entry.name(), 0).await.map_err(Failure::run)?;
-            let used = present.is_none_or(|present| present.root != 0);
-            catalog::drop_index(lane, home, entry.number, 0).await.map_err(Failure::run)?;
-            for (number, geometry) in pool.geometry().iter().enumerate() {
-                let memory_node = NodeId(number as u16);
-                let mut mine = Vec::new();
-                let mut see = |chunk, found| {
-                    if let Ok(ChunkEntry::Granted(grant)) = found
-                        && grant.index == entry.number
-                        && grant.row == node.member().row
-                    {
-                        mine.push((chunk, grant));
-                    }
-                };
-                chunks::walk(lane, memory_node, geometry, 0, &mut see).await.map_err(Failure::run)?;
-                for (chunk, grant) in mine {
-                    let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-                    let granted = Granted { node: memory_node, chunk, offset, bytes, grant, used, free_percent: 0 };
-                    if !used {
-                        zero(lane, memory_node, offset, bytes).await.map_err(Failure::run)?;
-                    }
-                    chunks::release(lane, geometry, &granted, used).await.map_err(Failure::run)?;
-                }
-            }
-            catalog::free_number(lane, home, entry.number, 0).await.map_err(Failure::run).map(drop)
-        })
-    })
-    .map_err(Failure::run)?
+    node.drop_index(entry.name()).map_err(Failure::run)
 }

@@ -7,6 +7,7 @@ mod check;
 mod create;
 mod destination;
 mod doctor;
+mod drop;
 mod dump;
 mod generate;
 mod inspect;
@@ -48,6 +49,10 @@ enum Command {
     Figures(figures::Arguments),
     /// Create an empty index in a pool
     Create(create::Arguments),
+    /// Drop an index that nobody has open, and free its memory
+    Drop(drop::Arguments),
+    /// Make an index that nobody has open empty
+    Truncate(drop::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
@@ -103,6 +108,8 @@ pub fn main() -> ExitCode {
         Command::Churn(arguments) => churn::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
+        Command::Drop(arguments) => drop::drop(&arguments),
+        Command::Truncate(arguments) => drop::truncate(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

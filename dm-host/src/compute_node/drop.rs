@@ -1,0 +1,252 @@
+//! Dropping an index, and making one empty.
+//!
+//! An index is dropped only if no other compute node has it open: those would go on writing into memory that others are
+//! granted. [`catalog::drop_index`] says why none opens it unseen. Who has it open:
+//!
+//! - A compute node that opened an index with recovery has chunks of redo records that name the index, and opens no
+//!   other one.
+//! - One that joined through this [`Pool`] says what it has open to the pool.
+//! - Of any other, in another process and without recovery, nothing is known: it counts as a user.
+//!
+//! A compute node that died counts until its row is free: then its locks are released, and nothing that it posted can
+//! take effect.
+
+use super::ComputeNode;
+use crate::pool::{Pool, PoolError};
+use crate::solo::block_on;
+use dm_core::index::catalog;
+use dm_core::memory::chunks;
+use dm_core::memory::erase::erase;
+use dm_core::memory::rows;
+use dm_core::operation::OpError;
+use dm_core::remote::SCRATCH_BYTES;
+use dm_core::remote::catalog::{Definition, EntryState, EntryWord, IndexEntry, IndexNumber};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::row::{RowState, RowWord};
+use dm_core::verbs::NodeId;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Zeros that one WRITE brings.
+const ZERO_BYTES: usize = 64 << 10;
+
+/// How often a drop looks again at a compute node that has joined and not said what it opens, with [`PAUSE`] between:
+/// longer than joining and opening take.
+const LOOKS: u32 = 20;
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why an index counts as open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    /// The compute node has it open, or died with it open.
+    Open,
+    /// The compute node has not said what it has open.
+    Unknown,
+    /// The compute node that drops it, this one, was fenced meanwhile, and another one goes on.
+    Fenced,
+}
+
+impl std::fmt::Display for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Open => "has it open: close it there, or run dm repair if that process is dead",
+            Self::Fenced => "was to drop it, and was fenced meanwhile: join anew",
+            Self::Unknown => "has not said which index it has open: it has no recovery, or is about to open one",
+        })
+    }
+}
+
+/// The right to drop, and the number of the next drop.
+struct Dropping<'n>(MutexGuard<'n, u8>);
+
+impl Dropping<'_> {
+    fn next(&mut self) -> u8 {
+        *self.0 = self.0.wrapping_add(1);
+        *self.0
+    }
+}
+
+/// What a live row is known to have open.
+pub(crate) type Known = HashMap<(RowId, u32), Vec<IndexNumber>>;
+
+impl ComputeNode {
+    /// Drops the index called `name`: its records are gone, and its memory is free. Fails with [`PoolError::InUse`] and
+    /// changes nothing if it is open, also in this process. Before, it finishes drops that others began and did not live
+    /// to finish.
+    ///
+    /// If this compute node dies meanwhile, or a request fails, the index is either as it was or not there any more, and
+    /// the next drop of any index gives back what is left of its memory.
+    pub fn drop_index(&self, name: &str) -> Result<(), PoolError> {
+        let mut dropping = self.dropping();
+        self.finish_drops(&mut dropping)?;
+        let entry = self.pool.find_entry(name)?;
+        self.drop_entry(&entry, &mut dropping)
+    }
+
+    /// Makes the index called `name` empty: drops it, and creates one with the same parameters. In between, no index has
+    /// this name; a death there leaves none.
+    pub fn truncate_index(&self, name: &str) -> Result<(), PoolError> {
+        let mut dropping = self.dropping();
+        self.finish_drops(&mut dropping)?;
+        let entry = self.pool.find_entry(name)?;
+        self.drop_entry(&entry, &mut dropping)?;
+        let definition = Definition {
+            name,
+            kind: entry.kind,
+            parameters_version: entry.parameters_version,
+            parameters: entry.parameters,
+            features: entry.features,
+        };
+        self.create_defined(&definition)
+    }
+
+    /// One drop at a time, so that what this compute node has begun is what it did not finish.
+    fn dropping(&self) -> Dropping<'_> {
+        Dropping(self.drops.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Finishes what others began to drop and did not live to finish, and what this compute node did not finish for an
+    /// error.
+    fn finish_drops(&self, dropping: &mut Dropping<'_>) -> Result<(), PoolError> {
+        let mut found = Vec::new();
+        self.pool.with_lane(|fabric, lane| {
+            let mut visit = |entry: &IndexEntry, word: EntryWord| found.push((*entry, word));
+            block_on(fabric, lane, catalog::list_dropped(lane, self.pool.home(), 0, &mut visit))
+        })??;
+        for (entry, word) in found {
+            let row = self.pool.with_lane(|fabric, lane| {
+                block_on(fabric, lane, rows::tenant(lane, self.pool.home(), word.row(), 0))
+            })??;
+            let is_mine = word.row() == self.member.row && u32::from(word.incarnation()) == self.member.incarnation;
+            let (Some(row), Some(state)) = (row, word.state()) else { continue };
+            if !is_mine && !row.is_gone(word.incarnation()) {
+                continue;
+            }
+            let mine = word.taken(state, dropping.next(), self.member);
+            if self.change(entry.number, word, mine)? {
+                match self.finish_drop(&entry, mine) {
+                    // The index is in use after all, and live again.
+                    Err(PoolError::InUse { .. }) | Ok(()) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_entry(&self, entry: &IndexEntry, dropping: &mut Dropping<'_>) -> Result<(), PoolError> {
+        // First without a trace, so that only an index that is opened just now is missing for a moment.
+        self.check_unused(entry)?;
+        let by = (self.member, dropping.next());
+        let dropped = self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::drop_index(lane, self.pool.home(), entry.number, by, 0))
+        })??;
+        match dropped {
+            Some(word) => self.finish_drop(entry, word),
+            None => Err(PoolError::NoIndex { name: entry.name().to_owned(), known: Vec::new() }),
+        }
+    }
+
+    /// A step of a drop.
+    fn change(&self, number: IndexNumber, seen: EntryWord, next: EntryWord) -> Result<bool, PoolError> {
+        Ok(self.pool.with_lane(|fabric, lane| {
+            block_on(fabric, lane, catalog::change(lane, self.pool.home(), number, seen, next))
+        })??)
+    }
+
+    /// Goes on with a drop whose entry word is `word`, which names this compute node.
+    fn finish_drop(&self, entry: &IndexEntry, word: EntryWord) -> Result<(), PoolError> {
+        let erasing = word.with_state(EntryState::Erasing);
+        if word != erasing {
+            if let Err(error) = self.check_unused(entry) {
+                self.change(entry.number, word, word.with_state(EntryState::Live))?;
+                return Err(error);
+            }
+            if !self.change(entry.number, word, erasing)? {
+                return Err(PoolError::InUse { name: entry.name().to_owned(), row: word.row().0, why: InUse::Fenced });
+            }
+        }
+        for (number, geometry) in self.pool.geometry().iter().enumerate() {
+            let node = (NodeId(number as u16), geometry);
+            let zeros = SCRATCH_BYTES..SCRATCH_BYTES + ZERO_BYTES;
+            let erased = self.pool.with_lane_of_bytes(zeros.end, |fabric, lane| {
+                block_on(fabric, lane, erase(lane, node, entry.number, self.member, &self.requests, zeros))
+            })?;
+            let failed = |source: OpError| PoolError::Erase { name: entry.name().to_owned(), source };
+            let erased = erased.map_err(failed)?;
+            if erased.lost > 0 {
+                return Err(PoolError::InUse { name: entry.name().to_owned(), row: word.row().0, why: InUse::Fenced });
+            }
+        }
+        self.change(entry.number, erasing, EntryWord::FREE).map(drop)
+    }
+
+    /// Fails if any compute node may have the index open.
+    fn check_unused(&self, entry: &IndexEntry) -> Result<(), PoolError> {
+        for look in 1.. {
+            match self.user_of(entry.number)? {
+                None => break,
+                Some((_, InUse::Unknown)) if look < LOOKS => thread::sleep(PAUSE),
+                Some((row, why)) => return Err(PoolError::InUse { name: entry.name().to_owned(), row: row.0, why }),
+            }
+        }
+        Ok(())
+    }
+
+    fn user_of(&self, number: IndexNumber) -> Result<Option<(RowId, InUse)>, PoolError> {
+        // Rows before chunks: a compute node that joins after this look finds the entry dropped.
+        let rows = self.pool.with_lane(|fabric, lane| {
+            let mut rows = Vec::new();
+            for row in 1..self.pool.home().row_count {
+                let row = RowId(row as u16);
+                if let Some(word) = block_on(fabric, lane, rows::tenant(lane, self.pool.home(), row, 0))?
+                    && word.state() != Some(RowState::Free)
+                {
+                    rows.push((row, word));
+                }
+            }
+            Ok::<_, PoolError>(rows)
+        })??;
+        let redo = self.pool.redo_chunks()?;
+        let opened = self.pool.opened();
+        Ok(rows.into_iter().find_map(|(row, word): (RowId, RowWord)| {
+            let member = (row, word.incarnation());
+            let uses = |known: &Known| known.get(&member).map(|known| known.contains(&number));
+            // This one's redo records are of no use any more, unless it left locks behind.
+            let is_settled = !self.has_unsettled_lane.load(Ordering::Relaxed);
+            let is_me = row == self.member.row && is_settled;
+            match (uses(&opened), uses(&redo)) {
+                (Some(true), _) => Some((row, InUse::Open)),
+                (_, Some(true)) if !is_me => Some((row, InUse::Open)),
+                (None, None) => Some((row, InUse::Unknown)),
+                _ => None,
+            }
+        }))
+    }
+}
+
+impl Pool {
+    /// Which index each compute node has redo records for.
+    fn redo_chunks(&self) -> Result<Known, PoolError> {
+        let mut known = Known::new();
+        let mut see = |_, entry: Result<ChunkEntry, _>| {
+            if let Ok(ChunkEntry::Granted(grant)) = entry
+                && grant.kind == ChunkKind::Redo
+            {
+                known.entry((grant.row, grant.incarnation.into())).or_default().push(grant.index);
+            }
+        };
+        self.with_lane(|fabric, lane| {
+            for (number, geometry) in (0..).zip(self.geometry()) {
+                block_on(fabric, lane, chunks::walk(lane, NodeId(number), geometry, 0, &mut see))?;
+            }
+            Ok::<_, PoolError>(())
+        })??;
+        Ok(known)
+    }
+}
