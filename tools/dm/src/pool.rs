@@ -1,18 +1,10 @@
 //! Memory nodes for a command: child processes of its own, or running ones found by their control sockets.
 
 use crate::failure::Failure;
-use dm_core::error::VerbError;
-use dm_core::index::catalog;
-use dm_core::lane::Lane;
-use dm_core::memory::chunks::{self, Granted};
-use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::chunk::ChunkEntry;
-use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::compute_node::ComputeNode;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::pool::{Pool, socket_in};
-use dm_host::solo::block_on;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
