@@ -246,6 +246,8 @@ fn of_pool(error: &PoolError) -> dm_status {
             _ => dm_status::DM_INTERNAL,
         },
         PoolError::NoIndex { .. } => dm_status::DM_NO_INDEX,
+        // The C face drops no index.
+        PoolError::InUse { .. } | PoolError::Erase { .. } => dm_status::DM_INTERNAL,
         PoolError::Parameters { .. } => dm_status::DM_CANNOT_OPEN,
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
