@@ -57,7 +57,8 @@ pub async fn erase(
             lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), bytes, 0)).await?;
         }
         let seen = ChunkWord(word_at(lane, at));
-        let Ok(ChunkEntry::Granted(Grant { kind, index, .. }) | ChunkEntry::Used { kind, index }) = seen.decode() else {
+        let Ok(ChunkEntry::Granted(Grant { kind, index, .. }) | ChunkEntry::Used { kind, index }) = seen.decode()
+        else {
             continue;
         };
         if index != number {

@@ -132,7 +132,8 @@ impl<'s> Log<'s> {
         Ok(lsn)
     }
 
-    /// Whether a record of this compute node is durable.
+    /// Whether a record that was staged here is durable. A frame whose LSN is of an earlier epoch waits for nothing and
+    /// must not ask: its line number says nothing about this ring.
     #[inline]
     pub fn is_durable(&self, lsn: Lsn) -> bool {
         // What is not durable is at most a staging room ahead. So a small negative distance is no wrap-around, and a
