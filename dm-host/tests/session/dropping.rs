@@ -17,7 +17,9 @@ fn open(pool: &Arc<Pool>, name: &str, index: &IndexOptions) -> Result<Table<u64,
 
 fn fill(table: &Table<u64, u64>, records: u64) {
     let put = table.local().unwrap().multi_put((0..records).map(|n| (n.reverse_bits(), n)));
-    put.into_iter().for_each(|put| assert_eq!(put, Ok(Upsert::Inserted)));
+    for put in put {
+        assert_eq!(put, Ok(Upsert::Inserted));
+    }
     assert_eq!(table.count(..), Ok(records));
 }
 

@@ -94,7 +94,7 @@ fn a_drop_that_was_taken_back_does_not_erase() {
     let first = alone(&mut pool, &lane, None, begin(1, 1)).unwrap().unwrap();
     let mut seen = 0;
     let mut visit = |entry: &dm_core::remote::catalog::IndexEntry, word| {
-        seen += u32::from(entry.name() == "users" && word == first)
+        seen += u32::from(entry.name() == "users" && word == first);
     };
     alone(&mut pool, &lane, None, catalog::list_dropped(&lane, &home, 0, &mut visit)).unwrap();
     assert_eq!(seen, 1);
