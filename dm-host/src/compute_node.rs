@@ -2,9 +2,6 @@
 
 mod drop;
 
-pub use drop::InUse;
-pub(crate) use drop::Known;
-
 use crate::assembly::{AssemblyError, Place, Spending};
 use crate::fabric::any::AnyFabric;
 use crate::keeper::{Keeper, terms_here};

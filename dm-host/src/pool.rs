@@ -4,10 +4,12 @@
 //! needs no daemon: its memory nodes are memory of this process.
 
 mod embedded;
+mod usage;
 
 pub use embedded::EmbeddedOptions;
+pub use usage::InUse;
+pub(crate) use usage::Known;
 
-use crate::compute_node::{InUse, Known};
 use crate::error_text::debug_is_text;
 use crate::fabric::any::{AnyFabric, FabricError, Node};
 use crate::fabric::shm::{ShmFabric, ShmOptions};

@@ -95,6 +95,7 @@ mod outcome;
 mod page;
 mod queue;
 mod request;
+mod scan;
 mod statistics;
 mod supervisor;
 pub mod table;
@@ -106,7 +107,8 @@ pub use error::{OpenError, SessionError};
 pub use local::Local;
 pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-pub use page::{LocalScan, Page, Scan};
+pub use page::Page;
+pub use scan::{LocalScan, Scan};
 pub use statistics::{KindStatistics, LatencyHistogram, Statistics};
 pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, Value};
 

@@ -29,7 +29,7 @@ use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
-use crate::remote::lock_word::{HELD, RowId};
+use crate::remote::lock_word::{HELD, LockId, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
@@ -38,6 +38,30 @@ use heapless::Vec;
 const LEFT: usize = 0;
 const PARENT: usize = 1;
 const RIGHT: usize = 2;
+
+/// How often in a row a walk or a sweep looks after the holder of one lock. Neither has a deadline. A holder that lives
+/// gives its lock back sooner, and the lock of one that does not is taken over by the first look; but damage may have
+/// put the name of a compute node there that lives and knows nothing of it.
+const LOOKS_MAX: u32 = 32;
+
+/// Counts how often in a row the holder of one lock was in the way.
+#[derive(Default)]
+struct Looks {
+    lock: Option<LockId>,
+    count: u32,
+}
+
+impl Looks {
+    /// Whether it may look after what interrupted it once more; if not, the interrupt is an error.
+    fn again(&mut self, interrupt: Interrupt) -> Result<(), OpError> {
+        let Interrupt::Unresponsive(lock_record) = interrupt else { return Ok(()) };
+        if self.lock != Some(lock_record.lock) {
+            *self = Self { lock: Some(lock_record.lock), count: 0 };
+        }
+        self.count += 1;
+        if self.count > LOOKS_MAX { Err(interrupt.into_error()) } else { Ok(()) }
+    }
+}
 
 /// Merges of any index of this family.
 pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
@@ -339,6 +363,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     async fn mend_and_walk(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         lane.begin(NO_DEADLINE_NS);
         let _pinned = self.tree().pin(lane);
+        let mut looks = Looks::default();
         loop {
             let mut result = self.walk(lane).await.map_err(Interrupt::from);
             if let Err(Interrupt::Failed(OpError { cause: Cause::Corrupt { .. }, .. })) = result {
@@ -354,7 +379,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             }
             match result {
                 Ok(census) => return Ok(census),
-                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
+                Err(interrupt) => {
+                    looks.again(interrupt)?;
+                    self.overcome(lane, false, interrupt).await?;
+                }
             }
         }
     }
@@ -367,12 +395,16 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         let _pinned = tree.pin(lane);
         let swept =
             TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
+        let mut looks = Looks::default();
         loop {
             // Another dead compute node's lock may be in the way.
             let mended = self.mend(lane).await;
             match mended {
                 Ok(_) => return Ok(swept),
-                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
+                Err(interrupt) => {
+                    looks.again(interrupt)?;
+                    self.overcome(lane, false, interrupt).await?;
+                }
             }
         }
     }

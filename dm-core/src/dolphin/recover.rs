@@ -86,7 +86,7 @@ impl Dolphin<'_> {
                 break;
             }
             let before = lane.watch(|watch| watch.watched_since());
-            match site.look_at_row(lane, seat.row()).await? {
+            match site.look_at_row(lane, seat.row(), leaf).await? {
                 Suspect::Unknown if planted(Mutant::SEAT_CLEARED_UNFENCED) => {
                     self.clear_seat(lane, site, leaf, seat).await?;
                     break;

@@ -111,7 +111,11 @@ pub use record::Counts;
 pub use settle::Acquired;
 pub use storage::{BadStore, FILLS_MAX, FRAMES_PER_LANE_MIN, PageStore, Shape};
 
+use crate::marks::Mark;
 use thiserror::Error;
+
+/// Marks of this room.
+pub const MARKS: &[Mark] = marks::DECLARED;
 
 /// The name of a page's copy: the frame, and how many copies it has had. It stays valid until the page leaves the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

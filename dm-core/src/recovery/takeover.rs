@@ -115,7 +115,7 @@ pub(crate) trait Recoverable: Locks {
             lane.watch(|watch| *watch = Watch::default());
             return Ok(());
         }
-        match site.look_at_row(lane, row).await? {
+        match site.look_at_row(lane, row, lock_record.protects).await? {
             Suspect::Unknown => return Ok(()),
             Suspect::Gone => {}
             Suspect::Dead(word) => self.recover(lane, site, lock_record, found, word.incarnation()).await?,
@@ -227,9 +227,15 @@ impl Site<'_> {
     ///
     /// The lane's watch says since when the row has not changed. If the answer is not [`Suspect::Unknown`], the caller
     /// begins the watch anew, once it has done what follows.
-    pub(crate) async fn look_at_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Suspect, OpError> {
+    ///
+    /// `named_by`: what names the row. If the pool has no such row, nobody will ever take that word back: it is damage,
+    /// and a lane without a deadline must not wait for it.
+    pub(crate) async fn look_at_row(&self, lane: &Lane<'_>, row: RowId, named_by: Address) -> Result<Suspect, OpError> {
         let recovery = self.recovery;
-        let Some(seen) = self.read_row(lane, row).await? else { return Ok(Suspect::Unknown) };
+        let Some(seen) = self.read_row(lane, row).await? else {
+            let what = "it names a compute-node row that the pool does not have";
+            return Err(OpError::harmless(Cause::Corrupt { address: named_by, what }));
+        };
         let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));

@@ -12,7 +12,7 @@
 //! take effect.
 
 use super::ComputeNode;
-use crate::pool::{Pool, PoolError};
+use crate::pool::{InUse, Known, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::index::catalog;
 use dm_core::memory::chunks;
@@ -25,7 +25,6 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{RowState, RowWord};
 use dm_core::verbs::NodeId;
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::thread;
@@ -40,27 +39,6 @@ const LOOKS: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why an index counts as open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InUse {
-    /// The compute node has it open, or died with it open.
-    Open,
-    /// The compute node has not said what it has open.
-    Unknown,
-    /// The compute node that drops it, this one, was fenced meanwhile, and another one goes on.
-    Fenced,
-}
-
-impl std::fmt::Display for InUse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Open => "has it open: close it there, or run dm repair if that process is dead",
-            Self::Fenced => "was to drop it, and was fenced meanwhile: join anew",
-            Self::Unknown => "has not said which index it has open: it has no recovery, or is about to open one",
-        })
-    }
-}
-
 /// The right to drop, and the number of the next drop.
 struct Dropping<'n>(MutexGuard<'n, u8>);
 
@@ -70,9 +48,6 @@ impl Dropping<'_> {
         *self.0
     }
 }
-
-/// What a live row is known to have open.
-pub(crate) type Known = HashMap<(RowId, u32), Vec<IndexNumber>>;
 
 impl ComputeNode {
     /// Drops the index called `name`: its records are gone, and its memory is free. Fails with [`PoolError::InUse`] and

@@ -6,13 +6,13 @@ mod work;
 pub(super) use host::{Host, Lending};
 pub(super) use work::LocalWork;
 
-use super::call::Arguments;
 use super::deadline::Deadline;
 use super::error::{OpenError, SessionError};
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-use super::page::{LocalScan, Page};
+use super::page::Page;
 use super::queue::Body;
-use super::request::{Request, Shape};
+use super::request::{Arguments, Request, Shape};
+use super::scan::LocalScan;
 use super::{Handle, Session};
 use crate::worker::WorkerError;
 use dm_core::operation::{Effect, OpError};

@@ -4,7 +4,7 @@
 //! [`Session`]: super::Session
 //! [`Local`]: super::Local
 
-use super::call::{Arguments, Fetch, High};
+use super::deadline::Deadline;
 use super::error::SessionError;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 use super::page::Page;
@@ -12,6 +12,60 @@ use super::queue::Body;
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use std::borrow::Cow;
 use std::ops::Bound;
+
+/// Arguments of an operation. All have valid sizes. Bytes are the caller's, or the call's own if it made them of typed
+/// keys and values.
+#[derive(Debug)]
+pub(super) struct Arguments<'a> {
+    pub(super) operation: Operation,
+    /// `None`: a scan from the beginning.
+    pub(super) key: Option<Cow<'a, [u8]>>,
+    pub(super) key_high: High<'a>,
+    pub(super) value: Cow<'a, [u8]>,
+    pub(super) expected: Cow<'a, [u8]>,
+    /// Where a found value goes, instead of into a vector.
+    pub(super) room: Option<&'a mut [u8]>,
+    /// Room for a page.
+    pub(super) page_bytes: usize,
+}
+
+/// A scan's upper bound.
+#[derive(Debug)]
+pub(super) enum High<'a> {
+    None,
+    Excluded(Cow<'a, [u8]>),
+    Included(Cow<'a, [u8]>),
+}
+
+impl Arguments<'_> {
+    pub(super) fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
+        body.operation = self.operation;
+        body.deadline = deadline;
+        // Parts that the operation does not use stay as they were; no code reads them.
+        match &self.key {
+            Some(key) => body.key.set(key),
+            // A scan from the beginning.
+            None => body.key.set_least(),
+        }
+        body.value.set(&self.value);
+        body.expected.set(&self.expected);
+        match &self.key_high {
+            High::None => {}
+            High::Excluded(key) => body.key_high.set(key),
+            High::Included(key) => {
+                body.key_high.set(key);
+                // If the key is the largest, there is no upper bound.
+                body.operation.bounded = body.key_high.increment();
+            }
+        }
+        if self.page_bytes > 0 {
+            body.page = Vec::with_capacity(self.page_bytes);
+        }
+    }
+}
+
+/// Turns the outcome of a call into its result. It fails if what was found is not of the type that the call is for.
+pub(super) type Fetch<T> = fn(Outcome, &mut Body, &mut Option<&mut [u8]>) -> Result<T, SessionError>;
 
 /// An operation that has not begun.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ use super::calls::Calls;
 use super::error::{OpenError, SessionError};
 use super::options::SessionOptions;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-use super::page::Scan;
+use super::scan::Scan;
 use crate::pool::Pool;
 use request::{Bounds, Typed};
 use std::any::type_name;

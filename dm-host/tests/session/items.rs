@@ -121,7 +121,7 @@ fn is_refused_with_its_limit(kind: IndexKind) {
     let sizes = Parameters { key_bytes_max: 5000, ..Parameters::DEFAULT };
     let large = IndexParameters::with_items(kind, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
-    assert_eq!(refused.to_string(), "keys of up to 5000 bytes: an index takes 1 to 4096");
+    assert_eq!(refused.to_string(), "bytes of the longest key 5000: the index takes 1 to 4096");
     assert!(IndexParameters::with_items(IndexKind::Dex, Parameters::DEFAULT).is_err());
 }
 

@@ -196,9 +196,9 @@ pub trait Subject: Sync {
     /// Parameters out of range besides those of keys and values, and what the error says.
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
         vec![
-            (Shape::words(1, 4), "1 entries"),
-            (Shape::words(4, 1), "1 separators"),
-            (Shape::words(4, 5000), "5000 separators"),
+            (Shape::words(1, 4), "entries per leaf 1"),
+            (Shape::words(4, 1), "separators per inner node 1"),
+            (Shape::words(4, 5000), "separators per inner node 5000"),
         ]
     }
 

@@ -51,7 +51,7 @@ impl Subject for ToySubject {
     }
 
     fn bad_spans(&self) -> Vec<(Shape, &'static str)> {
-        vec![(Shape::words(0, 4), "capacity 0"), (Shape::words(128, 4), "takes 1 to 16383 records")]
+        vec![(Shape::words(0, 4), "capacity 0"), (Shape::words(128, 4), "takes 1 to 16383")]
     }
 
     fn bulk_fill_percent(&self) -> (u64, u64) {

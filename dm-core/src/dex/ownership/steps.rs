@@ -171,14 +171,14 @@ impl TableSite<'_> {
                 other => return Ok(other),
             };
             let before = lane.watch(|watch| watch.watched_since());
-            match site.look_at_row(lane, row).await? {
+            let named_by = Address::new(HOME, self.word_offset(entry), 0);
+            match site.look_at_row(lane, row, named_by).await? {
                 Suspect::Unknown => {}
                 // The word may have changed since it was READ. It cannot say the same again: rows that entries name are
                 // not freed.
                 Suspect::Gone if gone == Some(word) => {
-                    let address = Address::new(HOME, self.word_offset(entry), 0);
                     let what = "an entry of the ownership table names a row that is free";
-                    return Err(OpError::harmless(Cause::Corrupt { address, what }));
+                    return Err(OpError::harmless(Cause::Corrupt { address: named_by, what }));
                 }
                 Suspect::Gone => {
                     gone = Some(word);

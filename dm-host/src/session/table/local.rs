@@ -3,7 +3,7 @@
 use super::super::error::{OpenError, SessionError};
 use super::super::local::Local;
 use super::super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
-use super::super::page::LocalScan;
+use super::super::scan::LocalScan;
 use super::Table;
 use super::prefix::{self, Sequence};
 use super::range::LocalRange;

@@ -1,7 +1,7 @@
 //! Scans of a table.
 
 use super::super::error::SessionError;
-use super::super::page::{LocalScan, Scan};
+use super::super::scan::{LocalScan, Scan};
 use super::typed::{Key, Value, open};
 use futures_core::Stream;
 use std::marker::PhantomData;

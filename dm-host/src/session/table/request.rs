@@ -1,10 +1,10 @@
 //! What calls on a table ask for: requests of typed keys and values.
 
-use super::super::call::Arguments;
 use super::super::error::SessionError;
 use super::super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 use super::super::page::Page;
 use super::super::queue::Body;
+use super::super::request::Arguments;
 use super::super::request::{Request, Shape};
 use super::typed::{Key, Slot, Value, above, open};
 use dm_core::operation::{OperationKind, Outcome};

@@ -139,7 +139,7 @@ pub fn read_value(value: &[u8]) -> u64 {
 }
 
 fn value_word(number: u64, position: u64) -> u64 {
-    if position == 0 { number } else { (number + position).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number }
+    if position == 0 { number } else { number.wrapping_add(position).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number }
 }
 
 fn le_word(bytes: &[u8]) -> u64 {

@@ -198,7 +198,12 @@ pub(super) const DEX_RING: Structure = Structure {
             Sample::new(
                 "two chunks of 1 MiB, after a million lines",
                 &image,
-                &[("lines", "32765"), ("first chunk", "4"), ("line 16381 is in chunk", "7"), ("head", "1000000")],
+                &[
+                    ("lines", "32765"),
+                    ("first chunk", "4"),
+                    ("line 16381 is in chunk", "7"),
+                    ("replay begins at line", "1000000"),
+                ],
             ),
             Sample::new(
                 "of the pool before it was formatted anew",
@@ -227,7 +232,7 @@ pub(super) const DEX_RING: Structure = Structure {
                     value("lines", &ring.lines()),
                     value("first chunk", &chunk_of(0)),
                     value("line 16381 is in chunk", &chunk_of(16381)),
-                    value("head", &head),
+                    value("replay begins at line", &head),
                 ]
             }
             Err(found) => error(&found),

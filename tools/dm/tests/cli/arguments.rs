@@ -42,7 +42,10 @@ fn bad_arguments_are_told_in_one_line() {
         ("create --pool x --name y --leaf-span 1", ["entries per leaf 1", "2 to 512"]),
         ("create --pool x --name y --index chime --leaf-span 7", ["entries per leaf 7", "8 to 512"]),
         ("create --pool x --name y --index chime --neighborhood 17", ["entries of a neighborhood 17", "2 to 16"]),
-        ("create --pool x --name y --index chime --leaf-span 8 --neighborhood 9", ["of 9 entries", "a leaf has (8)"]),
+        (
+            "create --pool x --name y --index chime --leaf-span 8 --neighborhood 9",
+            ["entries of a neighborhood 9", "2 to 8"],
+        ),
         ("create --pool x --name y --index chime --value-bytes 1025", ["value bytes 1025", "8 to 1024"]),
         ("bench --index chime --neighborhood 1", ["--neighborhood", "2 to 16"]),
         ("bench --index chime --leaf-span 513", ["--leaf-span", "8 to 512"]),

@@ -29,7 +29,7 @@ impl Daemon {
              log_level = \"off\"\nmetrics = \"127.0.0.1:0\"\n"
         );
         fs::write(&settings, text).unwrap();
-        let mut child = command(&format!("memd --config {} --size 16MiB", settings.display()))
+        let mut child = command(&format!("memd --config {} --size 16MiB --no-sweep", settings.display()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

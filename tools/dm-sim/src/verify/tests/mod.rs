@@ -149,7 +149,8 @@ fn every_mark_belongs_to_one_room_and_the_rooms_have_no_others() {
         listed(Recovered(Dolphin).marks()),
         listed(Recovered(ItemsOver(Sherman)).marks()),
     ];
-    for mark in dm_core::rooms::MARKS {
+    // No kind that is judged has a page store yet.
+    for mark in dm_core::rooms::MARKS.iter().filter(|mark| !dm_core::pages::MARKS.contains(mark)) {
         let counts = indexes.each_ref().map(|listed| listed.iter().filter(|other| *other == mark).count());
         assert!(counts.contains(&1) && counts.iter().all(|count| *count <= 1), "{}: {counts:?}", mark.name());
     }
