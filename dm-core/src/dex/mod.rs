@@ -11,7 +11,7 @@
 //! └───────────────────────┘    └─────────────────────────────────────┘    └───────────────────────┘
 //! ```
 //!
-//! **What exists**: two rooms, which stand on their own, and nothing that uses them. The kind is not in the
+//! **What exists**: three rooms, which stand on their own, and nothing that uses them. The kind is not in the
 //! [registry](crate::registry), and no index of it can be created.
 //!
 //! | room | what it is | exists |
@@ -20,7 +20,7 @@
 //! | [`ownership`] | which compute node has which keys: the table, changes of owners, tenures | yes |
 //! | [`log`] | the ring of a compute node: records, groups, head, replay | yes |
 //! | [`image`] | images of pages in front of their flushes | layout, and which image counts |
-//! | pages | frames of leaves: fills, changes, dirty pages, eviction | no |
+//! | [`pages`](crate::pages) | frames of leaves: fills, changes, dirty pages, eviction; log sequence numbers | yes |
 //! | operations, recovery, parameters | | no |
 
 pub mod image;
