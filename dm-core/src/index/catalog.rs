@@ -276,7 +276,7 @@ pub async fn create(
 /// *When another may go on:* when the row of `by` is gone, so that nothing that it posted takes effect any more. It
 /// first puts its own name into the entry word, so that one of several does.
 ///
-/// If an index that becomes live again finds that another one has got its name, both have it: whoever looks for the name
+/// If an index that becomes live again finds that another one has got its name, both have it: a lane that looks for the name
 /// finds the one with the lower number.
 ///
 /// Two round trips.

@@ -20,7 +20,7 @@ pub const LINES_END: u64 = 1 << LINE_BITS;
 pub const EPOCH_MAX: u32 = (1 << (64 - LINE_BITS)) - 1;
 
 /// The place of a record in the history of its entry: the epoch of the tenure, and the record's first line in the
-/// owner's ring. Numbers of one entry ascend as its changes were made, whoever made them.
+/// owner's ring. Numbers of one entry ascend as its changes were made, by any compute node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Lsn(u64);

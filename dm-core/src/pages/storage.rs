@@ -314,7 +314,7 @@ impl<'s> PageStore<'s> {
         self.control(HAND).map_or(0, |hand| hand.fetch_add(1, Relaxed) % self.frame_count)
     }
 
-    /// Stores a hint for whoever flushes: eviction wants this frame clean.
+    /// Stores a hint for the lane that flushes: eviction wants this frame clean.
     pub(super) fn name_victim(&self, index: u32) {
         let Some(next) = self.control(VICTIM) else { return };
         let at = next.fetch_add(1, Relaxed) as usize % VICTIMS;

@@ -198,7 +198,7 @@ fn pass_on(log: &Log<'_>, lane: &Lane<'_>, parity: Option<usize>) {
 }
 
 /// Settles a flight of this lane that failed, or whose future was dropped: waits until its queue pair is closed. The
-/// lines are then posted anew by whoever waits for them. The port has to be idle.
+/// lines are then posted anew by a lane that waits for them. The port has to be idle.
 pub async fn settle(site: Site<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
     let Site { log, room, .. } = site;
     if log.flight_of(lane.id()).is_some() {

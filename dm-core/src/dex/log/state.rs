@@ -227,7 +227,7 @@ impl Appender {
     }
 
     /// The flight of `lane` failed, and its queue pair is known to be closed: whatever has not landed never will. The
-    /// lines are posted anew, by whoever is next. `false`: the lane has no flight.
+    /// lines are posted anew by the next lane. `false`: the lane has no flight.
     #[must_use]
     pub fn closed(&mut self, lane: u16) -> bool {
         let Some(flight) = self.flight.filter(|flight| flight.lane == lane) else { return false };
