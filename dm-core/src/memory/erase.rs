@@ -5,7 +5,7 @@
 //! ```
 //!
 //! **Rule.** No compute node has the index open, and none can open it any more. Then nobody has a pointer into its
-//! chunks, and nobody WRITEs there: every chunk of it may be claimed, whoever owns it. A free chunk is all zeros
+//! chunks, and nobody WRITEs there: every chunk of it may be claimed, with any owner. A free chunk is all zeros
 //! ([`chunks`]), so the zeros land before the entry becomes free.
 //!
 //! An eraser that dies leaves chunks that are granted to it, for the same index. The next eraser claims them as any

@@ -211,7 +211,7 @@ impl<'s> PageStore<'s> {
         Some(FrameName { index, generation: self.frame(index)?.generation() })
     }
 
-    /// As [`PageStore::stage`], of this page: for a caller who needs it in the pool.
+    /// As [`PageStore::stage`], of this page: for a caller that needs it in the pool.
     pub fn stage_frame(&self, lane: &Lane<'_>, name: FrameName, out: &mut [u8]) -> Result<Staged, Refused> {
         if out.len() != self.shape.page_bytes {
             return Err(Refused::WrongLength);

@@ -68,7 +68,7 @@
 //! - A page that is to be cooled while dirty is named to the lane that flushes, and cools when the flush is done. The
 //!   published code WRITEs it at once, under two locks.
 //! - A lane that meets a fill parks and is woken. The published code descends again from the root until it is done.
-//! - A hit gives a cooling page its second chance with one store. Its slot in the map is void from then on, and whoever
+//! - A hit gives a cooling page its second chance with one store. Its slot in the map is void from then on, and a lane that
 //!   meets the slot drops it.
 //! - A page is not admitted, too, if no frame can be had: the operation goes on without one.
 //! - If sampling finds no victim, a hand goes round, so a small store gives up a page while it has a clean one. The

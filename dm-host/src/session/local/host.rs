@@ -143,7 +143,7 @@ impl Drop for Lent {
     }
 }
 
-/// The lanes of one handle, driven by whoever polls it. Not `Send`: lanes and futures stay on their thread.
+/// The lanes of one handle, driven by the thread that polls it. Not `Send`: lanes and futures stay on their thread.
 pub(in crate::session) struct Driver {
     // Before `lent`: fields are dropped in this order.
     driving: Driving<'static>,
