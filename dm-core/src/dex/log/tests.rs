@@ -8,20 +8,14 @@ use super::record::{Change, Record, Seal};
 use super::replay::{Next, Replay};
 use super::state::{Appender, Begin, Full, HeadBound, Step};
 use crate::layout::LINE_BYTES;
+use crate::mutants::with_planted;
 use crate::pages::lsn::Lsn;
 extern crate std;
 use core::cell::RefCell;
 use std::collections::HashMap;
 use std::string::String;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 use std::{format, println, vec};
-
-/// A mutant is planted in the whole process: tests that could meet one run one after the other.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Lines of the records of a run, in their order.
 const SIZES: [u64; 5] = [1, 2, 1, 2, 1];
@@ -365,7 +359,6 @@ fn explore(rules: Rules) -> Result<usize, String> {
 
 #[test]
 fn nothing_acknowledged_is_lost_in_any_interleaving_of_a_small_ring() {
-    let _alone = alone();
     let states = explore(RULES).unwrap_or_else(|violation| panic!("{violation}"));
     println!("{states} states");
     assert!(states > 10_000, "the model does not move: {states} states");
@@ -373,7 +366,6 @@ fn nothing_acknowledged_is_lost_in_any_interleaving_of_a_small_ring() {
 
 #[test]
 fn altered_orders_are_found() {
-    let _alone = alone();
     for (what, rules) in [
         ("a frame is noted after its record was staged", Rules { notes_first: false, ..RULES }),
         ("the frames are looked at before the lines", Rules { looks_at_lines_first: false, ..RULES }),
@@ -386,17 +378,10 @@ fn altered_orders_are_found() {
     }
 }
 
-/// Needs the feature that can plant them.
-#[cfg(feature = "planted")]
 #[test]
 fn every_mutant_of_the_log_is_found() {
-    use crate::mutants::plant;
-    let _alone = alone();
     for &mutant in crate::dex::mutants::DECLARED {
-        plant(Some(mutant));
-        let found = explore(RULES);
-        plant(None);
-        match found {
+        match with_planted(Some(mutant), || explore(RULES)) {
             Ok(states) => panic!("{}: {states} states without a violation", mutant.name()),
             Err(violation) => assert!(violation.contains("is lost"), "{}: found {violation}", mutant.name()),
         }

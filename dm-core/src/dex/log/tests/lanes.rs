@@ -6,7 +6,7 @@ use super::super::replay::{Next, Replay};
 use super::super::ring::{Ring, RingDescription, RingHead, RingOwner};
 use super::super::staging::{Log, STAGING_LINES_MIN, mark_words};
 use super::super::state::Full;
-use super::{SEAL, alone};
+use super::SEAL;
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::machine::{self, poll_once};
@@ -297,14 +297,12 @@ fn judge(pool: &Pool, ring: &Ring, shared: &Shared) {
 
 #[test]
 fn lanes_share_flights_and_none_sleeps_for_ever() {
-    let _alone = alone();
     let waited: u32 = (1..=150).map(|seed| run(seed * 7919, 0)).sum();
     assert!(waited > 0, "the ring was never full");
 }
 
 #[test]
 fn chains_that_fail_are_posted_again() {
-    let _alone = alone();
     for seed in 1..=150 {
         run(seed * 104_729, 6);
     }
@@ -312,7 +310,6 @@ fn chains_that_fail_are_posted_again() {
 
 #[test]
 fn a_lane_that_is_dropped_in_its_flight_is_settled_and_others_post_anew() {
-    let _alone = alone();
     let geometry = small_for_tests();
     let ring = Ring::new(NodeId(0), &geometry, &CHUNKS).unwrap();
     let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
