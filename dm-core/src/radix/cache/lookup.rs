@@ -139,6 +139,12 @@ impl NodeCache<'_> {
         if let Some(slot) = record.get(slots_at(kind) + 2 * at) {
             fetch(slot);
         }
+        // The record of a small node may begin at the end of a line: then it has a line between its first and its last.
+        if !is_hashed(kind)
+            && let Some(slot) = record.get(slots_at(kind) + kind.slots())
+        {
+            fetch(slot);
+        }
         if kind.slots() > 64 {
             if let Some(numbers) = record.get(RECORD_WORDS + at / 4) {
                 fetch(numbers);

@@ -75,7 +75,9 @@ pub(super) fn epoch_of(record: &[AtomicU32]) -> u32 {
     record.get(3).map_or(0, |size| size.load(Relaxed) & EPOCH_MASK)
 }
 
-#[inline]
+/// Looks for the slot of a byte.
+#[expect(clippy::inline_always, reason = "a result that comes back through memory is 3 % of an update")]
+#[inline(always)]
 pub(super) fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Option<FoundSlot> {
     let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();
     let slots = slots.get(..kind.slots())?;
@@ -98,7 +100,8 @@ pub(super) fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Optio
 ///
 /// A small node's slots are ranked by numbers, not by tuples: keeping the best tuple in memory took an eighth of an
 /// update. In a hash table most look-ups find the byte itself.
-#[inline]
+#[expect(clippy::inline_always, reason = "as for the search of a byte")]
+#[inline(always)]
 pub(super) fn search_floor(record: &[AtomicU32], kind: NodeType, byte: u8) -> Option<FoundSlot> {
     if is_hashed(kind) {
         return search(record, kind, byte).or_else(|| search_below(record, kind, byte));
