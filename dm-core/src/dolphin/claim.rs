@@ -1,20 +1,21 @@
 //! The insert of the paper: beside other writers, with a CAS that claims a key cell. A switch, off by default.
 //!
 //! ```text
-//! FAA enter + READ leaf; CAS key cell; CAS value cell + FAA leave
+//! FAA enter + READ leaf; CAS key cell; WRITE value cell + FAA leave
 //! ```
 //!
 //! Only for keys and values of a word. The exclusive insert of [`super::write`] takes two round trips, this one three;
 //! but inserts of one leaf, and updates beside them, do not wait for each other.
 //!
-//! **A key is bound once.** A lane claims the first cell that its image shows free. If the CAS finds a key there, it is
-//! the lane's own, or the lane goes on with the next cell. So a cell is claimed only when all cells in front of it were
-//! seen bound, to other keys: of two lanes that insert one key the slower one meets the key of the faster one.
+//! **A key is bound once.** A lane claims the first cell that its image shows free. If the CAS finds another key there,
+//! the lane goes on with the next cell. So a cell is claimed only when all cells in front of it were seen bound, to other
+//! keys: of two lanes that insert one key the slower one meets the key of the faster one.
 //!
-//! **The value decides.** A cell that is claimed says *absent* still, so a record comes into being with the CAS of its
-//! value cell, from the leaf's absent word to the value. That CAS is the linearization point. One that loses has found
-//! the value of a faster insert: the record exists, and existed at that instant. Nothing else changes the cell of an
-//! absent record while the lane is inside: updates leave it alone, and deletes are exclusive.
+//! **Who bound the key writes the value**, and nobody else: a lane that meets its key bound, without a record, leaves and
+//! takes the leaf for itself. Updates beside leave the cell of an absent record alone, and deletes are exclusive. So the
+//! WRITE of the value, which is the linearization point, meets no other request to its word. A CAS of the value
+//! would let both lanes go on, but one that fails may write the old value back over an update that landed in between,
+//! unless the fabric grants FAILED_CAS_IS_SILENT.
 //!
 //! The paper's program WRITEs the value behind a claimed key without having seen whether the claim succeeded, so a
 //! reader may see a key with the value of another one.
@@ -29,7 +30,6 @@ use super::search::Fit;
 use super::write::Attempted;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
-use crate::layout::word_at;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::Outcome;
@@ -54,7 +54,7 @@ impl Dolphin<'_> {
         let cell = match seen {
             // The leaf is to be cut for this key.
             Ok(Some(Err(_))) if self.splits_early(lane, leaf) => None,
-            Ok(Some(Ok((cell, false)))) => Some(cell),
+            Ok(Some(Ok((_, false)))) => None,
             Ok(Some(Err(free))) => self.claim(lane, leaf, free).await?,
             seen => {
                 let output = if let Ok(Some(_)) = seen { self.output(lane, leaf).await.map(|_| ()) } else { Ok(()) };
@@ -71,37 +71,19 @@ impl Dolphin<'_> {
         // The claim may have taken long.
         self.check_lease_inside(lane, inside).await?;
         self.seal(lane);
-        let Some(bytes) = cell.and_then(|cell| self.put(lane, cell)) else {
-            // No cell is free, or the value is the leaf's word for "absent".
+        let Some(value) = cell.and_then(|cell| self.put(lane, cell)) else {
+            // Another lane has bound the key, no cell is free, or the value is the leaf's word for "absent".
             self.leave(lane, inside).await?;
             return Ok(None);
         };
-        let words = lane.port().with(|scratch| {
-            let image = self.tree.scratch.leaf(0).of(scratch);
-            let leaf = Leaf::new(&self.shape, image, leaf, self.tree.index).ok()?;
-            Some((leaf.absent(), word_at(image, bytes.start)))
-        });
-        let (absent, value) = words.ok_or(corrupt(place_of(leaf), "the head of a leaf"))?;
         lane.change_is_next();
-        let cas = Request::cas(Label::Entry, leaf.node(), leaf.offset() + bytes.start as u64, absent, value);
-        let position = lane.port().push(cas);
-        lane.swaps_slot(position, absent);
-        let found = self.leave_with(lane, inside).await?;
-        lane.swapped_slot(found == absent);
-        if found == absent {
-            return Ok(Some(Attempted::Done(Outcome::Inserted)));
-        }
-        lane.mark(Mark::SLOT_LOST);
-        lane.port().with(|scratch| {
-            if let Some(output) = scratch.get_mut(self.plan.output.clone()).and_then(<[u8]>::first_chunk_mut) {
-                *output = found.to_le_bytes();
-            }
-        });
-        Ok(Some(Attempted::Done(Outcome::Exists)))
+        self.push_cell(lane, leaf, value);
+        self.leave_with(lane, inside).await?;
+        Ok(Some(Attempted::Done(Outcome::Inserted)))
     }
 
-    /// Binds the first cell from `free` on that is not bound to the operation's key. The cell, or the one to which
-    /// another lane has bound the key; `None`: all cells are bound to other keys.
+    /// Binds the first free cell from `free` on to the operation's key. `None`: another lane has bound one to it, or all
+    /// cells are bound to other keys.
     async fn claim(&self, lane: &Lane<'_>, leaf: Address, free: usize) -> Result<Option<usize>, Interrupt> {
         for cell in free..self.shape.span {
             let Some((unbound, key)) = lane.port().with(|scratch| {
@@ -115,10 +97,13 @@ impl Dolphin<'_> {
             let offset = leaf.offset() + self.shape.key_at(cell) as u64;
             let cas = Request::cas(Label::Entry, leaf.node(), offset, unbound, key);
             let found = lane.port().call(cas).await?.value;
-            if found == unbound || found == key || planted(Mutant::CLAIM_UNJUDGED) {
+            if found == unbound || planted(Mutant::CLAIM_UNJUDGED) {
                 return Ok(Some(cell));
             }
             lane.mark(Mark::SLOT_LOST);
+            if found == key {
+                return Ok(planted(Mutant::CLAIM_OF_ANOTHER).then_some(cell));
+            }
         }
         Ok(None)
     }

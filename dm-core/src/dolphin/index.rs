@@ -261,9 +261,8 @@ impl Index for Dolphin<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        // A name, or the value cell of a shared insert, is changed before its lane leaves.
-        let swaps = self.has_blocks() || self.claims_cells();
-        let of_swaps = if swaps { Assumptions::ATOMIC_THEN_ATOMIC } else { Assumptions::empty() };
+        // A name is changed before its lane leaves.
+        let of_swaps = if self.has_blocks() { Assumptions::ATOMIC_THEN_ATOMIC } else { Assumptions::empty() };
         of_swaps
             | Assumptions::WORD_ATOMIC
             | Assumptions::LINE_ATOMIC

@@ -50,7 +50,8 @@
 //! | ... whose value is a block | 2 | WRITE block + FAA close + READ leaf; WRITE key + WRITE name + FAA open |
 //! | ... that compares or returns the value of a block | 1 more | READ block |
 //! | ... with others inside | 3 and more | + READ word until they have left; READ leaf |
-//! | insert with [`Options::shared_inserts`](crate::btree::Options) | 3 | FAA enter + READ leaf; CAS key; CAS value + FAA leave |
+//! | insert with [`Options::shared_inserts`](crate::btree::Options) | 3 | FAA enter + READ leaf; CAS key; WRITE value + FAA leave |
+//! | ... of a deleted record | 4 | FAA enter + READ leaf; FAA leave; FAA close + READ leaf; WRITE value + FAA open |
 //! | insert into a void that a copy shows | 2 | WRITE leaf + CAS its word; CAS slot |
 //! | ... that no copy shows | 3 | READ node first |
 //! | insert that cuts a leaf | 6; it has taken effect after 3 | FAA close + READ leaf; WRITE leaves + CAS their words; WRITE heirs + FAA retire; READ node; CAS slot; CAS slot |
@@ -74,9 +75,9 @@
 //! WORD_ATOMIC (slots, Spear words, values of 8 bytes, names of blocks); LINE_ATOMIC (heads, cells); ATOMIC_THEN_READ
 //! (the leaf behind its FAA); WRITE_THEN_ATOMIC (data before leaving); WRITE_THEN_WRITE (a key before its value);
 //! COMPLETION_IS_VISIBLE (each step of a structure change before the next; a block before its name). With values in
-//! blocks, or shared inserts, ATOMIC_THEN_ATOMIC, too (a name, or a value, before leaving). ATOMIC_EXCLUDES_WRITE is not needed: Spear words and slots are
-//! never covered by a WRITE once they are published, and a name is WRITTEN only by a lane that is exclusive. No order of
-//! lines is assumed.
+//! blocks, ATOMIC_THEN_ATOMIC, too (a name before leaving). ATOMIC_EXCLUDES_WRITE and FAILED_CAS_IS_SILENT are not
+//! needed: Spear words and slots are never covered by a WRITE once they are published, a name is WRITTEN only by a lane
+//! that is exclusive, and so is the cell of a key. No order of lines is assumed.
 //!
 //! A lane may add to the Spear word of a leaf that left the tree, by a pointer of a copy. So the place of a leaf is
 //! reused only when no compute node has a pointer to it ([`crate::radix::pieces`]), and the next leaf's word is made free
@@ -101,8 +102,8 @@
 //!   late then changes another key's value. The value cell says whether the record is there.
 //! - **Absent is a word that the leaf chooses**, and no reserved value: every value can be stored, and every key.
 //! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers; a reader then finds the key
-//!   with the value of nobody. The paper's inserts are a technique that is off by default; ours (`claim`) claims the
-//!   value, too.
+//!   with the value of nobody. The paper's inserts are a technique that is off by default; ours (`claim`) WRITEs
+//!   the value when it knows that the claim succeeded.
 //! - **Values above a line are blocks.** Two WRITEs of several lines may leave lines of both for ever; equal line
 //!   versions do not exclude it. Updates of one record at the same time are decided by a CAS of the name; one that
 //!   was overtaken is done.

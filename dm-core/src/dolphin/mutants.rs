@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a reader finds a key before its value | `value-before-key`, `cells-unset`, `claim-unjudged` |
 //! | a key comes twice into a leaf | `bound-twice`, `body-before-drain`, `claim-unjudged` |
+//! | an insert writes over a faster insert of its key | `claim-of-another` |
 //! | a late update changes another key's value, since its cell was given away | `cell-given-away` |
 //! | two long WRITEs mix | `block-name-written`, `loser-retires`, `block-named-early` |
 //! | a reader takes what a split has moved for absent | `retired-believed`, `rebuilt-short`, `heirs-from-copy` |
@@ -79,4 +80,6 @@ crate::mutants::declare_mutants! {
     FROZEN_CHANGED = "frozen-changed",
     /// A look-up in a node takes the slot of the smallest byte above the key's, if a node is there.
     FLOOR_ABOVE = "floor-above",
+    /// A shared insert that finds its key bound by another lane WRITEs the value there.
+    CLAIM_OF_ANOTHER = "claim-of-another",
 }
