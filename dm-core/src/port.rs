@@ -57,6 +57,10 @@ pub enum State {
 /// Starts to bring the cache line of a word near, from this machine's memory, without waiting for it.
 pub type Fetch = fn(&AtomicU32);
 
+/// Looks at a clock: microseconds since any instant, the same instant for all lanes of a compute node and for its
+/// lease. The clock does not come round, never goes back, and goes on while this machine is stopped.
+pub type Clock = fn() -> u64;
+
 /// The mailbox of one lane.
 pub struct Port<'m> {
     scratch: Cell<Option<&'m mut [u8]>>,
@@ -78,6 +82,7 @@ pub struct Port<'m> {
     elapsed_ns: Cell<u64>,
     round_trips: Cell<u32>,
     fetch: Cell<Option<Fetch>>,
+    clock: Cell<Option<Clock>>,
 }
 
 impl<'m> Port<'m> {
@@ -97,6 +102,7 @@ impl<'m> Port<'m> {
             elapsed_ns: Cell::new(0),
             round_trips: Cell::new(0),
             fetch: Cell::new(None),
+            clock: Cell::new(None),
         }
     }
 
@@ -219,6 +225,13 @@ impl<'m> Port<'m> {
         self.fetch.get()
     }
 
+    /// The time now, in microseconds, if the driver has a clock. Not for waiting: pauses and [`Port::elapsed_ns`] are.
+    /// It is for [`Lease::is_valid_at`](crate::membership::lease::Lease::is_valid_at).
+    #[inline]
+    pub fn now_us(&self) -> Option<u64> {
+        self.clock.get().map(|clock| clock())
+    }
+
     // ---- for drivers -----------------------------------------------------------------------------------------
 
     /// The state of the port.
@@ -238,6 +251,11 @@ impl<'m> Port<'m> {
     /// an idle port for "poll again".
     pub fn set_fetch(&self, fetch: Option<Fetch>) {
         self.fetch.set(fetch);
+    }
+
+    /// Sets the clock of [`Port::now_us`]. Its owner passes the same time to the lease of the compute node.
+    pub fn set_clock(&self, clock: Option<Clock>) {
+        self.clock.set(clock);
     }
 
     /// Marks unsignaled requests that are left as submitted. Returns whether there are any to post. Those of a submit

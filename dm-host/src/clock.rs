@@ -1,7 +1,7 @@
 //! Timestamps cheap enough to take twice per post.
 //!
 //! On x86_64 with an invariant time-stamp counter, the clock is `rdtsc` before the timed code and `rdtscp` after it.
-//! Elsewhere it is the system's monotonic clock.
+//! Elsewhere it is the system's monotonic clock. Leases have a clock of their own: [`lease_us`].
 //!
 //! **Why no fence is needed to bound the exposure of a READ to WRITEs.** `rdtscp` waits until all earlier loads have
 //! their values (Intel SDM vol. 2B, AMD APM vol. 3), so the later stamp is never early. Loads behind the plain `rdtsc`
@@ -10,8 +10,19 @@
 //! returns what the line held when the load retired. That is after `rdtsc` retired, which is after `rdtsc` took its
 //! stamp. Both errors make the READ look longer, never shorter.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+/// Microseconds since this machine was booted: the clock of leases, for keepers and for lanes
+/// ([`dm_core::port::Clock`]). It goes on while the machine is suspended, which others do not wait for.
+///
+/// A hypervisor that stops a virtual machine may stop this clock with it. Then a lease looks younger than it is, until the
+/// next heartbeat finds the row fenced.
+pub fn lease_us() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec.cast_unsigned() * 1_000_000 + now.tv_nsec.cast_unsigned() / 1000
+}
 
 /// A point in time, in ticks of the [`Clock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod drop;
 
 use crate::assembly::{AssemblyError, Place, Spending};
+use crate::clock::lease_us;
 use crate::fabric::any::AnyFabric;
 use crate::keeper::{Keeper, terms_here};
 use crate::kinds::{AnyIndex, IndexParameters, with_index};
@@ -64,7 +65,11 @@ impl Pool {
         self.with_lane(|fabric, lane| {
             block_on(fabric, lane, rows::publish_row(lane, self.home(), member, &joiner, 0))
         })??;
-        let lease_ns = membership.terms.lease_ns();
+        let (lease_ns, lease) = (membership.terms.lease_ns(), Lease::new(membership.terms));
+        // The others' lease begins when they first see the row with its lease.
+        let joined_us = lease_us();
+        lease.tick(joined_us);
+        lease.renewed(joined_us);
         self.with_lane(|fabric, lane| {
             block_on(fabric, lane, rows::declare_lease(lane, self.home(), member, lease_ns))
         })??;
@@ -72,7 +77,7 @@ impl Pool {
             pool: Arc::clone(self),
             member,
             recovery: membership.recovery,
-            lease: Arc::new(Lease::new(membership.terms)),
+            lease: Arc::new(lease),
             progress_counters: (0..lanes).map(|_| ProgressCounter::default()).collect(),
             epochs: Arc::default(),
             pins: (0..lanes).map(|_| Pin::default()).collect(),

@@ -4,6 +4,7 @@
 //! time. When the heartbeat ends - the compute node was fenced, a lane is stuck in a lock, or memory node 0 is down -
 //! the keeper goes on telling the time, so that every lane notices that the lease was not renewed.
 
+use crate::clock::lease_us;
 use crate::fabric::any::AnyFabric;
 use crate::pool::{Pool, PoolError};
 use dm_core::fabric::Fabric;
@@ -94,7 +95,7 @@ fn run(
 ) {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let lane = Lane::new(LaneId(0), &mut scratch);
-    let mut time = Time { began: Instant::now(), tick: tick(lease.config()), lease, stopped };
+    let mut time = Time { tick: tick(lease.config()), lease, stopped };
     let ended = keep(pool, fabric, &lane, who, progress_counters, &mut time);
     let Some(why) = ended else { return };
     tracing::warn!("the heartbeat of compute-node row {} ended: {why}", who.0.row.0);
@@ -107,7 +108,6 @@ fn tick(terms: LeaseConfig) -> Duration {
 
 /// The keeper's clock.
 struct Time<'k> {
-    began: Instant,
     tick: Duration,
     lease: &'k Lease,
     stopped: &'k Receiver<()>,
@@ -115,8 +115,7 @@ struct Time<'k> {
 
 impl Time<'_> {
     fn tell(&self) {
-        // The number wraps around, as the lease expects.
-        self.lease.tick(self.began.elapsed().as_micros() as u32);
+        self.lease.tick(lease_us());
     }
 
     /// Sleeps that long, telling the lease the time meanwhile. `false`: the keeper should end.

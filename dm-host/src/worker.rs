@@ -11,7 +11,7 @@
 //! [`run`] takes a thread of its own. `attend` does the same as a future, for a thread that does other things between
 //! operations: it is polled while there are operations, and is pending with all lanes idle.
 
-use crate::clock::{Clock, Stamp};
+use crate::clock::{Clock, Stamp, lease_us};
 use crate::fetch;
 use dm_core::compute::window::Window;
 use dm_core::fabric::{Fabric, Posted};
@@ -315,6 +315,9 @@ where
     fn new(index: &'i I, lanes: &'i [Lane<'m>], fabric: &'w mut F, work: &'w mut W, wakes: &'w Wakes) -> Self {
         if let Some(first) = lanes.first() {
             wakes.register(first.id());
+        }
+        for lane in lanes {
+            lane.port().set_clock(Some(lease_us));
         }
         let slot = |_| Slot {
             state: State::Idle,

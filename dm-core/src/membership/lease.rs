@@ -100,24 +100,54 @@ impl LeaseConfig {
 const GOOD: u8 = 0;
 const FENCED: u8 = 1;
 
+/// A time in microseconds, set by one thread and looked up by others. It has 64 bits, so it does not come round. It has
+/// two words, since not every target has atomic words of 64 bits.
+#[derive(Debug)]
+struct Moment {
+    high: AtomicU32,
+    low: AtomicU32,
+}
+
+impl Moment {
+    const fn zero() -> Self {
+        Self { high: AtomicU32::new(0), low: AtomicU32::new(0) }
+    }
+
+    /// Sets the time. Times ascend.
+    fn set(&self, us: u64) {
+        self.low.store(us as u32, Ordering::Release);
+        self.high.store((us >> 32) as u32, Ordering::Release);
+    }
+
+    /// The time that was set last, or that is being set; while the high word changes, perhaps an earlier one. It is never
+    /// later: whoever sees a high word sees the low word that was set with it, or with a later one.
+    fn get(&self) -> u64 {
+        let high = self.high.load(Ordering::Acquire);
+        u64::from(high) << 32 | u64::from(self.low.load(Ordering::Acquire))
+    }
+}
+
 /// A compute node's view of its own lease, shared by its lanes and by the keeper of its heartbeat.
 ///
-/// Time enters as data: a caller that has a clock passes it to [`Lease::tick`], before lanes are polled and before a
-/// heartbeat is posted. A compute node that never ticks never notices that it is late. Fencing protects the others all
-/// the same.
+/// Time enters as data: microseconds since any instant, of one clock that does not come round. The keeper passes it to
+/// [`Lease::tick`], before lanes are polled and before a heartbeat is posted. A compute node that never ticks never
+/// notices that it is late. Fencing protects the others all the same.
+///
+/// A tick may be old: the thread that ticks may have been stopped. So it says nothing about answers from this machine's
+/// memory, against which fencing cannot protect. A lane that gives such an answer looks at the clock itself
+/// ([`Port::now_us`](crate::port::Port::now_us)), after it has read what it answers, and asks [`Lease::is_valid_at`].
 #[derive(Debug)]
 pub struct Lease {
     config: LeaseConfig,
     standing: AtomicU8,
-    /// Microseconds of some clock of this compute node, wrapping.
-    now_us: AtomicU32,
-    renewed_us: AtomicU32,
+    now_us: Moment,
+    renewed_us: Moment,
 }
 
 impl Lease {
     /// A lease just begun, at time 0 of its clock.
     pub const fn new(config: LeaseConfig) -> Self {
-        Self { config, standing: AtomicU8::new(GOOD), now_us: AtomicU32::new(0), renewed_us: AtomicU32::new(0) }
+        Self { config, standing: AtomicU8::new(GOOD), now_us: Moment::zero(), renewed_us: Moment::zero() }
     }
 
     /// Its configuration.
@@ -125,20 +155,20 @@ impl Lease {
         self.config
     }
 
-    /// Sets the time: microseconds since any instant, wrapping around.
+    /// Sets the time, in microseconds.
     #[inline]
-    pub fn tick(&self, now_us: u32) {
-        self.now_us.store(now_us, Ordering::Relaxed);
+    pub fn tick(&self, now_us: u64) {
+        self.now_us.set(now_us);
     }
 
     /// The time that was set last.
-    pub(crate) fn now_us(&self) -> u32 {
-        self.now_us.load(Ordering::Relaxed)
+    pub(crate) fn now_us(&self) -> u64 {
+        self.now_us.get()
     }
 
     /// Notes that a heartbeat *posted* at `posted_us` completed.
-    pub fn renewed(&self, posted_us: u32) {
-        self.renewed_us.store(posted_us, Ordering::Relaxed);
+    pub fn renewed(&self, posted_us: u64) {
+        self.renewed_us.set(posted_us);
     }
 
     /// Notes that others have fenced this compute node. There is no way back: it joins as a new incarnation.
@@ -152,13 +182,23 @@ impl Lease {
         self.standing.load(Ordering::Relaxed) == FENCED
     }
 
-    /// Whether a WRITE may be posted: not fenced, and renewed within half a lease.
+    /// Whether nobody had taken this compute node for dead at `now_us`, a time of the clock that ticks: it is not known
+    /// to be fenced, and it was renewed within half a lease. The other half is for what clocks differ by.
+    ///
+    /// Nobody has waited a whole lease then, so nobody has its locks or its entries of an ownership table. A heartbeat
+    /// that was posted after `now_us` proves as much: it found the row alive.
+    ///
+    /// While a renewal is being stored this may say no, once in 71 minutes for an instant. It never says yes too long.
+    #[inline]
+    pub fn is_valid_at(&self, now_us: u64) -> bool {
+        let late_us = now_us.saturating_sub(self.renewed_us.get());
+        late_us <= self.config.lease_ns / 2000 && !self.is_fenced()
+    }
+
+    /// Whether a WRITE may be posted: not fenced, and renewed within half a lease, as of the last tick.
     #[inline]
     pub fn may_write(&self) -> bool {
-        let late_us = self.now_us.load(Ordering::Relaxed).wrapping_sub(self.renewed_us.load(Ordering::Relaxed));
-        // A heartbeat posted after the last tick is not late.
-        let late = late_us <= u32::MAX / 2 && u64::from(late_us) > self.config.lease_ns / 2000;
-        !(late || self.is_fenced())
+        self.is_valid_at(self.now_us())
     }
 }
 
@@ -420,7 +460,7 @@ mod tests {
                     break;
                 }
                 self.now_ns = self.now_ns.max(awake_ns[at]);
-                nodes[at].lease.tick((self.now_ns / 1000) as u32);
+                nodes[at].lease.tick(self.now_ns / 1000);
                 let port = lanes[at].port();
                 loop {
                     if let Step::Done((_, why)) = poll_once(port, keepers[at].as_mut()) {
@@ -537,18 +577,65 @@ mod tests {
     #[test]
     fn a_node_that_could_not_renew_for_half_a_lease_writes_no_more_until_it_could() {
         let lease = Lease::new(LeaseConfig::of(2_000_000).unwrap());
-        // Clocks wrap around.
-        let start = u32::MAX - 400;
+        let start = u64::from(u32::MAX) - 400;
         lease.tick(start);
         lease.renewed(start);
-        lease.tick(start.wrapping_add(1000));
+        lease.tick(start + 1000);
         assert!(lease.may_write());
-        lease.tick(start.wrapping_add(1001));
+        lease.tick(start + 1001);
         assert!(!lease.may_write() && !lease.is_fenced());
-        lease.renewed(start.wrapping_add(1001));
+        lease.renewed(start + 1001);
         assert!(lease.may_write());
         lease.fenced();
-        assert!(!lease.may_write());
+        assert!(!lease.may_write() && !lease.is_valid_at(start + 1001));
+    }
+
+    #[test]
+    fn a_node_that_was_stopped_for_any_time_has_no_valid_lease() {
+        const TURN: u64 = 1 << 32;
+        let lease = Lease::new(LeaseConfig::HARDWARE);
+        let half_us = LeaseConfig::HARDWARE.lease_ns() / 2000;
+        for renewed in [0, 1, TURN / 2, TURN - 1, TURN, 5 * TURN + 77] {
+            lease.renewed(renewed);
+            for paused in [0, 1, half_us - 1, half_us] {
+                assert!(lease.is_valid_at(renewed + paused), "{renewed} + {paused}");
+            }
+            // Up to two turns of 32 bits, in steps of which none is a part of a turn; and the ends of turns.
+            let steps = (0..).map(|step| half_us + 1 + step * 7_654_321).take_while(|paused| *paused <= 2 * TURN);
+            let ends = [TURN / 2, TURN, TURN + TURN / 2, 2 * TURN];
+            for paused in steps.chain(ends.into_iter().flat_map(|end| end - 1..=end + 1)) {
+                assert!(!lease.is_valid_at(renewed + paused), "{renewed} + {paused}");
+                lease.tick(renewed + paused);
+                assert!(!lease.may_write());
+            }
+            // The clock was read before the heartbeat was posted.
+            assert!(lease.is_valid_at(renewed.saturating_sub(1)));
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_half_set_is_not_later_than_it_will_be() {
+        const TURN: u64 = 1 << 32;
+        let times = [0, 5, TURN - 1, TURN, TURN + 3, 3 * TURN + 9, 4 * TURN - 1, 4 * TURN];
+        // A reader loads the high word at one instant and the low word at a later one.
+        let mut words = std::vec![(0, 0)];
+        for us in times {
+            let high = words.last().unwrap().0;
+            words.extend([(high, us % TURN), (us / TURN, us % TURN)]);
+        }
+        let moment = Moment::zero();
+        for first in 0..words.len() {
+            for second in first..words.len() {
+                moment.high.store(words[first].0 as u32, Ordering::Relaxed);
+                moment.low.store(words[second].1 as u32, Ordering::Relaxed);
+                // Two pairs of words for each time; the first of them is while it is being set.
+                let set = second.div_ceil(2).checked_sub(1).map_or(0, |number| times[number]);
+                assert!(moment.get() <= set, "{} instead of {set} or before", moment.get());
+                if first == second && second % 2 == 0 {
+                    assert_eq!(moment.get(), set);
+                }
+            }
+        }
     }
 
     #[test]

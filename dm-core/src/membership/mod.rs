@@ -242,6 +242,14 @@ impl<'s> Recovery<'s> {
         }
     }
 
+    /// Whether this compute node may answer from its own memory what it has read there before this call: its lease is
+    /// valid at a time that is read now. Others are admitted to what it owns only after a whole lease; so nobody had
+    /// changed anything when it was read. Without a clock ([`crate::port::Port::set_clock`]) it may not.
+    #[inline]
+    pub fn may_answer(&self, lane: &Lane<'_>) -> bool {
+        lane.port().now_us().is_some_and(|now_us| self.lease.is_valid_at(now_us))
+    }
+
     /// Whether the fabric can fence.
     pub(crate) const fn can_fence(&self) -> bool {
         self.fencing

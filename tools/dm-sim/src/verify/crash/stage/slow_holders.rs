@@ -134,7 +134,7 @@ impl Stage<'_, '_> {
     fn late_holder(&mut self) -> Result<(), String> {
         let (index, lane, lease) = (self.opened[0], &self.lanes[0], self.leases[0]);
         let fenced_itself = lane.marked(Mark::SELF_FENCED);
-        let late_us = (LEASE_NS / 1000) as u32;
+        let late_us = LEASE_NS / 1000;
         // Before the CAS: the holder decides what to write after it has the lock.
         let locks = |lane: &Lane<'_>| {
             lane.port().requests().iter().any(|request| request.label == Label::Lock && request.verb != Verb::Read)
