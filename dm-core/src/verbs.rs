@@ -162,6 +162,12 @@ labels! {
     Block = "block",
     /// Whether a queue pair that failed is closed.
     Closed = "closed",
+    /// Lines of a log ring, its head, or its description.
+    Log = "log",
+    /// What a flush is about to write, in front of it.
+    Image = "image",
+    /// A word of an ownership table, or the table.
+    Owner = "owner",
 }
 
 bitflags! {

@@ -1,7 +1,8 @@
 // catalog_entry: one index: its name, kind, parameters and root. Made by `dm layout bless`; do not edit.
 
-// Four lines; the catalog has 16 entries, those of memory node 0 count. All zero is a free entry. The entry word
-// and the root word are changed by CAS; the rest is written before the entry becomes live and never after.
+// Four lines; the catalog has 16 entries, those of memory node 0 count. All zero is a free entry. The entry word,
+// the root word and the word of the ownership table are changed by CAS; the rest is written before the entry becomes
+// live and never after.
 
 #ifndef DM_LAYOUT_CATALOG_ENTRY_H
 #define DM_LAYOUT_CATALOG_ENTRY_H
@@ -46,9 +47,12 @@
 #define DM_CATALOG_ENTRY_ENTRY_ROOT_OFFSET 192
 #define DM_CATALOG_ENTRY_ENTRY_ROOT_BIT 0
 #define DM_CATALOG_ENTRY_ENTRY_ROOT_BITS 64
-#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_OFFSET 200
-#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_BIT 0
-#define DM_CATALOG_ENTRY_ENTRY_RESERVED_200_BITS 448
+#define DM_CATALOG_ENTRY_ENTRY_OWNERS_OFFSET 200
+#define DM_CATALOG_ENTRY_ENTRY_OWNERS_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_OWNERS_BITS 64
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_208_OFFSET 208
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_208_BIT 0
+#define DM_CATALOG_ENTRY_ENTRY_RESERVED_208_BITS 384
 #define DM_CATALOG_ENTRY_ENTRY_STRUCT_BYTES 256
 
 struct dm_catalog_entry_entry {
@@ -64,7 +68,8 @@ struct dm_catalog_entry_entry {
     uint8_t features_incompatible[8]; // features it uses that readers must know
     uint8_t reserved_152[40]; // zero
     uint8_t root[8]; // root word, read by the index; 0 = no root yet
-    uint8_t reserved_200[56]; // zero
+    uint8_t owners[8]; // address of its ownership table, on memory node 0, of an index whose keys have owners; 0 = none yet
+    uint8_t reserved_208[48]; // zero
 };
 
 // entry word

@@ -43,7 +43,10 @@
 #define DM_ROW_LEASE_US_BITS 32
 #define DM_ROW_RESERVED_52_OFFSET 52
 #define DM_ROW_RESERVED_52_BIT 0
-#define DM_ROW_RESERVED_52_BITS 96
+#define DM_ROW_RESERVED_52_BITS 32
+#define DM_ROW_RING_OFFSET 56
+#define DM_ROW_RING_BIT 0
+#define DM_ROW_RING_BITS 64
 #define DM_ROW_REDO_OFFSET 64
 #define DM_ROW_REDO_BIT 0
 #define DM_ROW_REDO_BITS 256
@@ -66,7 +69,8 @@ struct dm_row {
     uint8_t redo_slot_bytes[4]; // bytes of a slot of its redo area on this memory node
     uint8_t redo_slots[4]; // slots of its redo area on this memory node; 0 = none
     uint8_t lease_us[4]; // how long it may be silent before others may take it for dead, in us; 0 = it has not said
-    uint8_t reserved_52[12]; // zero
+    uint8_t reserved_52[4]; // zero
+    uint8_t ring[8]; // address of the first chunk of its log ring, on any memory node; 0 = none
     uint8_t redo[32]; // addresses of its redo chunks on this memory node; 0 = none
     uint8_t host_bytes[1]; // length of the host name
     uint8_t host[31]; // host name, UTF-8, zero-padded

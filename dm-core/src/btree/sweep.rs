@@ -4,7 +4,7 @@
 use crate::btree::Tree;
 use crate::btree::leaves::Leaves;
 use crate::btree::node::Header;
-use crate::index::catalog;
+use crate::index::{catalog, owners};
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::locks::kind::LockKind;
@@ -15,6 +15,7 @@ use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::{IndexKind, IndexNumber};
 use crate::remote::chunk::ChunkKind;
+use crate::remote::lock_word::RowId;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -56,6 +57,11 @@ impl<'s, I: Leaves<'s>> Sweep for TreeLocks<'_, 's, I> {
         let number = self.tree.number;
         let at = self.tree.scratch.recovery.start;
         catalog::numbers(lane, home, at, |entry| entry.kind != IndexKind::Sherman && entry.number != number).await
+    }
+
+    async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        let Some(home) = self.tree.geometry.first() else { return Ok(false) };
+        owners::keeps_row(lane, home, row, self.tree.scratch.recovery.start).await
     }
 
     /// One READ per node.

@@ -5,6 +5,7 @@
 //! | a write is acknowledged, and is in no ring | `ack-before-durable`, `append-dropped` |
 //! | lines are used again while replay would begin at them | `head-written-late` |
 //! | replay leaves acknowledged records out | `replay-stops-early` |
+//! | replay finds no ring, or another one | `row-freed-while-named` |
 
 crate::mutants::declare_mutants! {
     216;
@@ -16,4 +17,6 @@ crate::mutants::declare_mutants! {
     REPLAY_STOPS_EARLY = "replay-stops-early" => Deaths,
     /// The lines of a chain that failed are not posted again.
     APPEND_DROPPED = "append-dropped" => Deaths,
+    /// A sweep frees a row, and gives its log ring back, without a look at the entries that name the row.
+    ROW_FREED_WHILE_NAMED = "row-freed-while-named" => Deaths,
 }

@@ -12,7 +12,7 @@ use super::Dolphin;
 use super::layout::leaf::place_of;
 use super::layout::shape::LEAF_BYTES;
 use super::spear::{Presence, Repair, Seat, Spear, repair};
-use crate::index::catalog;
+use crate::index::{catalog, owners};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::{Watch, Watched};
 use crate::lane::{Lane, LockRecord};
@@ -220,6 +220,11 @@ impl Sweep for Dolphin<'_> {
     async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
         let Some(home) = self.tree.geometry.first() else { return Ok(0) };
         catalog::numbers(lane, home, self.tree.scratch.small, |entry| entry.number != self.tree.number).await
+    }
+
+    async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        let Some(home) = self.tree.geometry.first() else { return Ok(false) };
+        owners::keeps_row(lane, home, row, self.tree.scratch.small).await
     }
 }
 

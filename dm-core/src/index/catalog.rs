@@ -171,8 +171,7 @@ async fn list_of(
     Ok(())
 }
 
-/// The numbers of the indexes that `wanted` accepts, one bit each: of live ones, and of dropped ones, since a drop that
-/// meets a user is taken back. For a sweep, which reports what kept it from looking.
+/// The numbers of the indexes that `wanted` accepts, one bit each: see [`visit_for_sweep`].
 pub(crate) async fn numbers(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -180,9 +179,22 @@ pub(crate) async fn numbers(
     wanted: impl Fn(&IndexEntry) -> bool,
 ) -> Result<u32, OpError> {
     let mut numbers = 0;
-    let mut visit = |entry: &IndexEntry, _| numbers |= u32::from(wanted(entry)) << entry.number.get();
-    match list_of(lane, geometry, scratch, &[EntryState::Live, EntryState::Dropped], &mut visit).await {
-        Ok(()) => Ok(numbers),
+    let visit = &mut |entry: &IndexEntry| numbers |= u32::from(wanted(entry)) << entry.number.get();
+    visit_for_sweep(lane, geometry, scratch, visit).await?;
+    Ok(numbers)
+}
+
+/// Calls `visit` with every live index, and with dropped ones, since a drop that meets a user is taken back. For a sweep,
+/// which reports what kept it from looking.
+pub(crate) async fn visit_for_sweep(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    visit: &mut dyn FnMut(&IndexEntry),
+) -> Result<(), OpError> {
+    let states = [EntryState::Live, EntryState::Dropped];
+    match list_of(lane, geometry, scratch, &states, &mut |entry, _| visit(entry)).await {
+        Ok(()) => Ok(()),
         Err(CatalogError::Verb(error)) => Err(error.into()),
         Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
     }

@@ -11,6 +11,7 @@
 
 pub mod catalog;
 pub(crate) mod marks;
+pub mod owners;
 pub(crate) mod runner;
 
 use crate::lane::Lane;

@@ -30,6 +30,7 @@ use crate::lane::word_at;
 use crate::layout::record::{Le64, cut};
 use crate::memory::rows::{RowError, published};
 use crate::port::OUTBOX_REQUESTS;
+use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{INCARNATION_MAX, Joiner, LEASE_NS_MAX, Member, ROW_COUNT_MAX, Row, RowState, RowWord};
 use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
@@ -186,6 +187,19 @@ pub async fn declare_lease(
     Ok(())
 }
 
+/// Says, after [`publish_row`] and before the compute node owns anything, where its log ring begins: a ring whose
+/// description and head are there ([`crate::dex::log::append::make`]). Until then the row names none. One round trip.
+pub async fn announce_ring(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    member: Member,
+    ring: Address,
+) -> Result<(), RowError> {
+    let offset = geometry.row_offset(member.row) + core::mem::offset_of!(Row, ring) as u64;
+    lane.port().call(Request::write_word(Label::Row, HOME, offset, ring.to_bits())).await?;
+    Ok(())
+}
+
 /// Renews the lease: WRITEs `counter` and `epoch`, and looks whether the row is still its own. `counter` has to differ
 /// from the last one; `epoch` is the reclamation epoch its lanes have reached, 0 = none.
 ///
@@ -259,6 +273,17 @@ mod tests {
         let mut row = Row::of(MEMBER, &Joiner { token: 7, lanes: 1, host: "here" });
         row.lease_us = (lease_us as u32).into();
         row
+    }
+
+    #[test]
+    fn a_ring_is_one_of_this_life() {
+        let ring = Address::new(crate::verbs::NodeId(2), 0x4_0000, 0).to_bits();
+        let mut said = row(250);
+        assert_eq!(said.decode().unwrap().life.map(|life| life.ring), Some(0));
+        said.ring = ring.into();
+        assert_eq!(said.decode().unwrap().life.map(|life| life.ring), Some(ring));
+        said.word = Member { incarnation: 3, ..MEMBER }.word().0.into();
+        assert_eq!(said.decode().unwrap().life, None, "what an earlier tenant said");
     }
 
     #[test]

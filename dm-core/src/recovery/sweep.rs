@@ -7,6 +7,9 @@
 //! A walk over the leaves that the index leads to is not enough: a lane with an old pointer may have locked a place
 //! that is not in use.
 //!
+//! A row that an ownership table needs stays DEAD, with all its chunks, until the index of the table has recovered what
+//! the row owned: see [`crate::index::owners`].
+//!
 //! Chunks for nodes stay granted to the dead row until a live compute node collects the orphans in them: see
 //! [`crate::memory`].
 
@@ -122,6 +125,9 @@ pub(crate) trait Sweep {
     /// The other indexes of the pool whose locks such a sweep does not find, a bit each.
     async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError>;
 
+    /// Whether an ownership table of the pool keeps `row`, which is DEAD: see [`crate::index::owners`].
+    async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError>;
+
     /// Bytes of a dead row's chunk for nodes of this index that were never written.
     async fn unwritten_bytes(
         &self,
@@ -186,6 +192,10 @@ pub(crate) trait Sweep {
             return Err(OpError::harmless(Cause::Retries { attempts: PASSES_MAX, what }));
         }
         if self.is_for_others(lane, site, dead).await? {
+            return Ok(swept);
+        }
+        // Before chunks are given back: the row's log ring and its page images lie in them.
+        if self.keeps_row(lane, row).await? {
             return Ok(swept);
         }
         self.sweep_chunks(lane, site, dead, &mut swept).await?;

@@ -4,6 +4,7 @@
 use crate::layout::fields::Field;
 use crate::layout::record::{CRC, Le16, Le32, Le64, cut, mask, record, set_text, text};
 use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
 use crate::remote::features::Features;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
@@ -46,7 +47,8 @@ record! {
         features_incompatible: Le64 = "features it uses that readers must know",
         reserved_152: [u8; 40] = "zero",
         root: Le64 = "root word, read by the index; 0 = no root yet",
-        reserved_200: [u8; 56] = "zero",
+        owners: Le64 = "address of its ownership table, on memory node 0, of an index whose keys have owners; 0 = none yet",
+        reserved_208: [u8; 48] = "zero",
     }
 }
 
@@ -260,6 +262,8 @@ pub struct IndexEntry {
     pub features: Features,
     /// The root word when the entry was READ.
     pub root: u64,
+    /// Where its ownership table was when the entry was READ; null: it has none.
+    pub owners: Address,
     name: Name,
 }
 
@@ -303,6 +307,11 @@ pub fn is_name(name: &str) -> bool {
 /// Where the root word of index `number` is, on memory node 0.
 pub const fn root_offset(geometry: &NodeGeometry, number: IndexNumber) -> u64 {
     geometry.catalog_entry(number) + ROOT_OFFSET
+}
+
+/// Where the word is that names the ownership table of index `number`, on memory node 0.
+pub const fn owners_offset(geometry: &NodeGeometry, number: IndexNumber) -> u64 {
+    geometry.catalog_entry(number) + core::mem::offset_of!(Entry, owners) as u64
 }
 
 impl Entry {
@@ -353,6 +362,7 @@ impl Entry {
                 incompatible: self.features_incompatible.get(),
             },
             root: self.root.get(),
+            owners: Address::from_bits(self.owners.get()),
             name,
         })
     }

@@ -20,6 +20,7 @@
 //! - [`catalog`]: which indexes there are, their parameters and roots.
 //! - [`chunk`]: which memory was granted to which compute node, and what for.
 //! - [`lock_word`]: lock words, which name their holder.
+//! - [`owners`]: ownership tables of indexes whose keys have owners, as far as every sweep reads them.
 //! - [`rpc`]: the few procedures of a memory node's daemon.
 //! - [`features`], [`place`], [`owner_tag`]: feature words, unlinked nodes, owner tags.
 //!
@@ -42,6 +43,7 @@ pub mod chunk;
 pub mod features;
 pub mod lock_word;
 pub mod owner_tag;
+pub mod owners;
 pub mod place;
 pub mod row;
 pub mod rpc;

@@ -41,7 +41,8 @@ record! {
         redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
         redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
         lease_us: Le32 = "how long it may be silent before others may take it for dead, in us; 0 = it has not said",
-        reserved_52: [u8; 12] = "zero",
+        reserved_52: [u8; 4] = "zero",
+        ring: Le64 = "address of the first chunk of its log ring, on any memory node; 0 = none",
         redo: [Le64; 4] = "addresses of its redo chunks on this memory node; 0 = none",
         host_bytes: u8 = "length of the host name",
         host: [u8; 31] = "host name, UTF-8, zero-padded",
@@ -199,6 +200,8 @@ pub struct Life<'a> {
     pub lease_ns: Option<u64>,
     /// Addresses of its redo chunks.
     pub redo: [u64; REDO_CHUNKS],
+    /// Address of the first chunk of its log ring; 0 = none.
+    pub ring: u64,
     /// Its host's name; "?" if that is not text.
     pub host: &'a str,
 }
@@ -223,6 +226,7 @@ impl Row {
             token,
             lease_ns,
             redo: self.redo.map(Le64::get),
+            ring: self.ring.get(),
             host: text(&self.host, self.host_bytes).unwrap_or("?"),
         });
         Ok(RowView { state, incarnation, life })

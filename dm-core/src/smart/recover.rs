@@ -14,7 +14,7 @@
 //! bytes are zero.
 
 use super::Smart;
-use crate::index::catalog;
+use crate::index::{catalog, owners};
 use crate::lane::Lane;
 use crate::locks::protocol::Held;
 use crate::membership::redo::Writes;
@@ -25,6 +25,7 @@ use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
+use crate::remote::lock_word::RowId;
 use crate::verbs::{Label, NodeId, Request};
 
 impl Smart<'_> {
@@ -81,5 +82,10 @@ impl Sweep for Smart<'_> {
     async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
         let Some(home) = self.tree.geometry.first() else { return Ok(0) };
         catalog::numbers(lane, home, self.tree.scratch.small, |entry| entry.number != self.tree.number).await
+    }
+
+    async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        let Some(home) = self.tree.geometry.first() else { return Ok(false) };
+        owners::keeps_row(lane, home, row, self.tree.scratch.small).await
     }
 }

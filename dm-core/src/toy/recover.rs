@@ -1,13 +1,14 @@
 //! What follows a death: the lock is taken over. There is nothing to repair.
 
 use super::Toy;
-use crate::index::catalog;
+use crate::index::{catalog, owners};
 use crate::lane::Lane;
 use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
+use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 
 impl Recoverable for Toy<'_> {
@@ -45,5 +46,9 @@ impl Sweep for Toy<'_> {
     /// All others: their locks may lie in leaves.
     async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
         catalog::numbers(lane, self.home()?, self.scratch.small, |entry| entry.number != self.parts.number).await
+    }
+
+    async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+        owners::keeps_row(lane, self.home()?, row, self.scratch.small).await
     }
 }

@@ -71,7 +71,7 @@ pub async fn make(
         front.copy_from_slice(description.as_bytes());
         behind.copy_from_slice(head.as_bytes());
     });
-    let write = Request::write(Label::Redo, ring.node(), ring.description_offset(), MAKE_BYTES, scratch);
+    let write = Request::write(Label::Log, ring.node(), ring.description_offset(), MAKE_BYTES, scratch);
     lane.port().call(write).await?;
     Ok(())
 }
@@ -172,7 +172,7 @@ fn push(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) {
                         place.copy_from_slice(line.as_bytes());
                     }
                 });
-                port.push(Request::write(Label::Redo, ring.node(), ring.head_offset(), RingHead::BYTES, room.start));
+                port.push(Request::write(Label::Log, ring.node(), ring.head_offset(), RingHead::BYTES, room.start));
             }
             Step::Lines => {
                 port.with(|scratch| {
@@ -182,7 +182,7 @@ fn push(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) {
                 while line < flight.end {
                     let run = ring.run(line, flight.end - line);
                     let bytes = run.lines as usize * LINE_BYTES;
-                    port.push(Request::write(Label::Redo, ring.node(), run.offset, bytes, from));
+                    port.push(Request::write(Label::Log, ring.node(), run.offset, bytes, from));
                     (line, from) = (line + run.lines.max(1), from + bytes);
                 }
             }

@@ -8,7 +8,7 @@ use super::record::{Change, Record, Seal};
 use super::replay::{Next, Replay};
 use super::state::{Appender, Begin, Full, HeadBound, Step};
 use crate::layout::LINE_BYTES;
-use crate::mutants::with_planted;
+use crate::mutants::{Mutant, with_planted};
 use crate::pages::lsn::Lsn;
 extern crate std;
 use core::cell::RefCell;
@@ -380,7 +380,9 @@ fn altered_orders_are_found() {
 
 #[test]
 fn every_mutant_of_the_log_is_found() {
-    for &mutant in crate::dex::mutants::DECLARED {
+    for mutant in
+        [Mutant::ACK_BEFORE_DURABLE, Mutant::HEAD_WRITTEN_LATE, Mutant::REPLAY_STOPS_EARLY, Mutant::APPEND_DROPPED]
+    {
         match with_planted(Some(mutant), || explore(RULES)) {
             Ok(states) => panic!("{}: {states} states without a violation", mutant.name()),
             Err(violation) => assert!(violation.contains("is lost"), "{}: found {violation}", mutant.name()),

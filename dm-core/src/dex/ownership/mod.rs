@@ -19,7 +19,7 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | (here) | the word, and its changes |
+//! | (here) | the changes of the word; the word itself is read by every sweep ([`crate::remote::owners`]) |
 //! | [`table`] | the table as stored; boundaries that are given, even, or quantiles |
 //! | [`partition`] | what a compute node knows of the table: `owner_of`, its own tenures |
 //! | [`steps`] | the requests: READ the table, claim, look after a dead owner, release |
@@ -40,35 +40,14 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::layout::fields::Field;
-use crate::layout::record::{cut, mask};
 use crate::pages::lsn::EPOCH_MAX;
 use crate::remote::lock_word::RowId;
 use thiserror::Error;
 
+pub use crate::remote::owners::{Owner, OwnerWord};
+
 /// Epochs that are kept for deaths: nobody claims or renews an entry above [`EPOCH_MAX`] less this.
 pub const EPOCHS_FOR_DEATHS: u32 = 1 << 16;
-
-/// What an entry's word says, decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Owner {
-    /// Nobody has it; all records are in their pages.
-    Free,
-    /// This compute node has it, and its ring has what is not in pages.
-    Owned(RowId),
-    /// `finder` replays the ring of `log`, and nobody is admitted.
-    Recovering {
-        /// The compute node that replays.
-        finder: RowId,
-        /// The dead one whose ring has what is not in pages.
-        log: RowId,
-    },
-}
-
-/// The word of an entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub struct OwnerWord(pub u64);
 
 /// Why an entry's word cannot be changed like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -103,82 +82,13 @@ pub enum Refused {
     },
 }
 
-const FREE: u64 = 0;
-const OWNED: u64 = 1;
-const RECOVERING: u64 = 2;
-
 impl OwnerWord {
-    /// Of a new entry.
-    pub const FREE: Self = Self(0);
-
-    /// The fields, for the goldens.
-    pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 4, "state", "0 = free, 1 = owned, 2 = recovering; 3 is kept for draining"),
-        Field::bits(0, 4, 16, "owner", "compute-node row of the owner, or of who recovers; 0 = nobody"),
-        Field::bits(
-            0,
-            20,
-            16,
-            "log",
-            "compute-node row whose ring has what is in no page; owned: the owner's; 0 = none",
-        ),
-        Field::bits(0, 36, 28, "epoch", "raised by every change of the word"),
-    ];
-
-    /// The word that says so in `epoch`, at most [`EPOCH_MAX`].
-    #[inline]
-    pub const fn new(owner: Owner, epoch: u32) -> Self {
-        let (state, owner, log) = match owner {
-            Owner::Free => (FREE, 0, 0),
-            Owner::Owned(row) => (OWNED, row.0, row.0),
-            Owner::Recovering { finder, log } => (RECOVERING, finder.0, log.0),
-        };
-        Self(state | (owner as u64) << 4 | (log as u64) << 20 | (epoch as u64) << 36)
-    }
-
-    /// The epoch.
-    #[inline]
-    pub const fn epoch(self) -> u32 {
-        (self.0 >> 36) as u32
-    }
-
-    /// The row in the owner's field; 0: nobody.
-    #[inline]
-    pub const fn row(self) -> RowId {
-        RowId(cut(self.0, 4, 16) as u16)
-    }
-
-    /// The row in the field of the log; 0: none.
-    #[inline]
-    pub const fn log_row(self) -> RowId {
-        RowId(cut(self.0, 20, 16) as u16)
-    }
-
     /// What it says.
     #[inline]
     pub const fn decode(self) -> Result<Owner, Refused> {
-        let (owner, log) = (self.row(), self.log_row());
-        let what = match self.0 & mask(4) {
-            FREE if owner.0 == 0 && log.0 == 0 => return Ok(Owner::Free),
-            FREE => "it is free and names a row",
-            OWNED if owner.0 != 0 && log.0 == owner.0 => return Ok(Owner::Owned(owner)),
-            OWNED => "its owner and its log differ, or it has none",
-            RECOVERING if owner.0 != 0 && log.0 != 0 && log.0 != owner.0 => {
-                return Ok(Owner::Recovering { finder: owner, log });
-            }
-            RECOVERING => "it has no finder or no log, or both are the same",
-            _ => "unknown state",
-        };
-        Err(Refused::Corrupt { word: self, what })
-    }
-
-    /// Lower-case name of its state.
-    pub const fn state_name(self) -> &'static str {
-        match self.decode() {
-            Ok(Owner::Free) => "free",
-            Ok(Owner::Owned(_)) => "owned",
-            Ok(Owner::Recovering { .. }) => "recovering",
-            Err(_) => "corrupt",
+        match self.owner() {
+            Ok(owner) => Ok(owner),
+            Err(what) => Err(Refused::Corrupt { word: self, what }),
         }
     }
 
@@ -231,16 +141,6 @@ impl OwnerWord {
         match self.decode()? {
             Owner::Owned(owner) if owner == me => self.next(Owner::Free, EPOCH_MAX),
             _ => Err(Refused::State(self)),
-        }
-    }
-
-    /// Whether a sweep must neither free `row` nor give its ring and its page images back on account of this entry. A
-    /// word that cannot be read keeps every row.
-    pub fn keeps(self, row: RowId) -> bool {
-        match self.decode() {
-            Ok(Owner::Free) => false,
-            Ok(Owner::Owned(owner)) => owner == row,
-            Ok(Owner::Recovering { .. }) | Err(_) => true,
         }
     }
 

@@ -20,12 +20,6 @@ use core::ops::Range;
 /// Looks at a row within a lease, while a lane watches it.
 const LOOKS: u64 = 16;
 
-/// Words that one READ brings.
-const WINDOW: u32 = 64;
-
-/// Scratch for [`keeps_row`].
-pub const WINDOW_BYTES: usize = WINDOW as usize * 8;
-
 /// Where an ownership table is, and what its steps work with.
 #[derive(Clone, Copy)]
 pub struct TableSite<'a> {
@@ -56,24 +50,8 @@ pub enum Entry {
 
 /// READs a table of that shape into the scratch at `scratch`. One round trip.
 pub async fn read_table(lane: &Lane<'_>, table: u64, shape: &TableShape, scratch: usize) -> Result<(), OpError> {
-    lane.port().call(Request::read(Label::Super, HOME, table, shape.bytes(), scratch)).await?;
+    lane.port().call(Request::read(Label::Owner, HOME, table, shape.bytes(), scratch)).await?;
     Ok(())
-}
-
-/// Whether an entry of a table keeps a sweep from freeing `row`: [`OwnerWord::keeps`]. Asked after the row is DEAD: no
-/// entry comes to need it any more. Needs [`WINDOW_BYTES`] of scratch. Round trips: one per 64 entries.
-pub async fn keeps_row(lane: &Lane<'_>, table: u64, count: u32, row: RowId, scratch: usize) -> Result<bool, OpError> {
-    let mut first = 0;
-    while first < count {
-        let words = WINDOW.min(count - first);
-        let at = table + TableShape::word_at(first) as u64;
-        lane.port().call(Request::read(Label::Super, HOME, at, words as usize * 8, scratch)).await?;
-        if (0..words).any(|word| OwnerWord(word_at(lane, scratch + word as usize * 8)).keeps(row)) {
-            return Ok(true);
-        }
-        first += words;
-    }
-    Ok(false)
 }
 
 impl TableSite<'_> {
@@ -93,7 +71,7 @@ impl TableSite<'_> {
     /// READs an entry's word. One round trip.
     pub async fn read_word(&self, lane: &Lane<'_>, entry: u32) -> Result<OwnerWord, OpError> {
         let at = self.room.start;
-        lane.port().call(Request::read(Label::Super, HOME, self.word_offset(entry), 8, at)).await?;
+        lane.port().call(Request::read(Label::Owner, HOME, self.word_offset(entry), 8, at)).await?;
         let word = OwnerWord(word_at(lane, at));
         self.partition.note(entry, word).map_err(|refused| self.refused(entry, refused))?;
         Ok(word)
@@ -104,7 +82,6 @@ impl TableSite<'_> {
     async fn change(
         &self,
         lane: &Lane<'_>,
-        label: Label,
         (entry, seen): (u32, OwnerWord),
         next: Result<OwnerWord, Refused>,
     ) -> Result<Option<OwnerWord>, OpError> {
@@ -112,7 +89,7 @@ impl TableSite<'_> {
         if !self.recovery.lease.may_write() {
             return Err(OpError::harmless(Cause::Fenced));
         }
-        let cas = Request::cas(label, HOME, self.word_offset(entry), seen.0, next.0);
+        let cas = Request::cas(Label::Owner, HOME, self.word_offset(entry), seen.0, next.0);
         let found = lane.port().call(cas).await.map_err(unknown)?.value;
         if found != seen.0 {
             return Ok(None);
@@ -128,7 +105,7 @@ impl TableSite<'_> {
         let word = self.read_word(lane, entry).await?;
         match self.says(entry, word)? {
             Entry::Free(word) => {
-                if let Some(word) = self.change(lane, Label::Lock, (entry, word), word.claim(me)).await? {
+                if let Some(word) = self.change(lane, (entry, word), word.claim(me)).await? {
                     return Ok(Entry::Mine(word));
                 }
                 let word = self.read_word(lane, entry).await?;
@@ -186,7 +163,7 @@ impl TableSite<'_> {
                 }
                 Suspect::Dead(_) => {
                     let next = word.recover(self.partition.me(), row);
-                    if let Some(word) = self.change(lane, Label::Takeover, (entry, word), next).await? {
+                    if let Some(word) = self.change(lane, (entry, word), next).await? {
                         return Ok(Entry::Recovering(word));
                     }
                     lane.watch(|watch| *watch = Watch::default());
@@ -209,7 +186,7 @@ impl TableSite<'_> {
         let word = self.read_word(lane, entry).await?;
         match self.says(entry, word)? {
             Entry::Recovering(word) => {
-                match self.change(lane, Label::Takeover, (entry, word), word.recovered(me)).await? {
+                match self.change(lane, (entry, word), word.recovered(me)).await? {
                     Some(word) => Ok(Entry::Mine(word)),
                     // Only others that took this compute node for dead can have changed it.
                     None => Err(OpError::harmless(Cause::Fenced)),
@@ -250,7 +227,7 @@ impl TableSite<'_> {
             return Ok(word);
         }
         if word == before
-            && let Some(word) = self.change(lane, Label::Unlock, (entry, word), after).await?
+            && let Some(word) = self.change(lane, (entry, word), after).await?
         {
             return Ok(word);
         }
@@ -264,12 +241,20 @@ mod tests {
     use super::*;
     use crate::dex::ownership::partition::EntryCell;
     use crate::dex::ownership::table::{Table, TableWriter};
+    use crate::index::owners::{self, keeps_row};
+    use crate::lane::LockRecord;
     use crate::machine::{Step, poll_once};
     use crate::membership::lease::{Lease, LeaseConfig};
-    use crate::remote::catalog::IndexNumber;
-    use crate::remote::row::{Joiner, Member, Row, RowState};
+    use crate::mutants::{Mutant, with_planted};
+    use crate::recovery::Swept;
+    use crate::recovery::sweep::{Dead, Sweep, Sweepable};
+    use crate::remote::catalog::{Definition, Entry as CatalogEntry, EntryState, EntryWord, IndexKind, IndexNumber};
+    use crate::remote::catalog::{PARAMETER_BYTES, tag_of};
+    use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
+    use crate::remote::features::Features;
+    use crate::remote::row::{Joiner, Member, Row, RowState, RowWord};
     use crate::remote::superblock::small_for_tests;
-    use crate::verbs::{Capabilities, Completion, LaneId, Status, Verb};
+    use crate::verbs::{Capabilities, Completion, LaneId, NodeId, Space, Status, Verb};
     use core::cell::RefCell;
     use core::future::Future;
     use core::pin::pin;
@@ -292,20 +277,37 @@ mod tests {
             let shape = TableShape::new(8, 100).unwrap();
             let mut region = vec![0; geometry.region_bytes as usize];
             let table = &mut region[TABLE as usize..];
-            TableWriter::start(shape, IndexNumber::NONE, 3, table).unwrap().even(100, 0, u64::MAX).unwrap();
-            Self { region: RefCell::new(region), geometry, shape }
+            TableWriter::start(shape, index(), 3, table).unwrap().even(100, 0, u64::MAX).unwrap();
+            let home = Self { region: RefCell::new(region), geometry, shape };
+            let definition = Definition {
+                name: "owned",
+                kind: IndexKind::Dex,
+                parameters_version: 1,
+                parameters: [0; PARAMETER_BYTES],
+                features: Features::default(),
+            };
+            let word = EntryWord::new(EntryState::Live, tag_of("owned"), 0, member(1));
+            let entry = CatalogEntry::of(word, &definition).unwrap();
+            home.put(geometry.catalog_entry(index()), entry.as_bytes());
+            home
+        }
+
+        fn put(&self, at: u64, bytes: &[u8]) {
+            self.region.borrow_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+
+        fn word(&self, at: u64) -> u64 {
+            u64::from_le_bytes(self.region.borrow()[at as usize..][..8].try_into().unwrap())
         }
 
         fn join(&self, member: Member, state: RowState) {
             let mut row = Row::of(member, &Joiner { token: u64::from(member.nonce), lanes: 1, host: "here" });
             row.word = member.word().with_state(state).0.into();
-            let at = self.geometry.row_offset(member.row) as usize;
-            self.region.borrow_mut()[at..at + Row::BYTES].copy_from_slice(row.as_bytes());
+            self.put(self.geometry.row_offset(member.row), row.as_bytes());
         }
 
         fn set(&self, entry: u32, word: OwnerWord) {
-            let at = TABLE as usize + TableShape::word_at(entry);
-            self.region.borrow_mut()[at..at + 8].copy_from_slice(&word.0.to_le_bytes());
+            self.put(TABLE + TableShape::word_at(entry) as u64, &word.0.to_le_bytes());
         }
 
         /// Runs a step to its end. A CAS whose number is in `lost` takes effect, and its completion is lost.
@@ -342,6 +344,10 @@ mod tests {
         }
     }
 
+    fn index() -> IndexNumber {
+        IndexNumber::new(2).unwrap()
+    }
+
     fn member(row: u16) -> Member {
         Member { row: RowId(row), incarnation: 1, nonce: 7 }
     }
@@ -362,7 +368,7 @@ mod tests {
         };
         let recovery = Recovery::new(member(row), &lease, &[], &[], &capabilities).unwrap();
         let image = home.region.borrow()[TABLE as usize..][..home.shape.bytes()].to_vec();
-        let table = Table::decode(home.shape, IndexNumber::NONE, 3, &image).unwrap();
+        let table = Table::decode(home.shape, index(), 3, &image).unwrap();
         let cells: Vec<EntryCell> = (0..100).map(|_| EntryCell::default()).collect();
         let (mut boundaries, mut order) = (vec![0; 800], vec![0; 100]);
         let partition = Partition::open(&table, RowId(row), &mut boundaries, &mut order, &cells).unwrap();
@@ -391,7 +397,7 @@ mod tests {
             let free = home.run(lane, None, site.release(lane, tenure)).unwrap();
             assert_eq!(free, OwnerWord::new(Owner::Free, 3));
             for row in [3, 9] {
-                let kept = home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(row), 0));
+                let kept = home.run(lane, None, keeps_row(lane, &home.geometry, RowId(row), 0));
                 assert_eq!(kept, Ok(false));
             }
         });
@@ -404,9 +410,16 @@ mod tests {
         home.set(99, owned);
         home.join(member(5), RowState::Dead);
         with(&home, 3, |site, lane| {
+            let table = Address::new(HOME, TABLE, 0);
+            let kept = || home.run(lane, None, keeps_row(lane, &home.geometry, RowId(5), 0));
+            assert_eq!(kept(), Ok(false), "the catalog does not name the table yet");
+            for named in [table, Address::new(HOME, TABLE + 4096, 0)] {
+                let found = home.run(lane, None, owners::publish(lane, &home.geometry, index(), named));
+                assert_eq!(found, Ok(table), "the first one counts");
+            }
             assert_eq!(home.run(lane, None, site.claim(lane, 99)), Ok(Entry::Others(owned)));
-            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(5), 0)), Ok(true));
-            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(6), 0)), Ok(false));
+            assert_eq!(home.run(lane, None, keeps_row(lane, &home.geometry, RowId(5), 0)), Ok(true));
+            assert_eq!(home.run(lane, None, keeps_row(lane, &home.geometry, RowId(6), 0)), Ok(false));
             let Ok(Entry::Recovering(word)) = home.run(lane, None, site.look_after(lane, 99)) else {
                 panic!("not recovered")
             };
@@ -420,15 +433,135 @@ mod tests {
             };
             assert_eq!(word.decode(), Ok(Owner::Recovering { finder: RowId(4), log: RowId(5) }));
             for row in [3, 4, 5, 77] {
-                assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(row), 0)), Ok(true));
+                assert_eq!(home.run(lane, None, keeps_row(lane, &home.geometry, RowId(row), 0)), Ok(true));
             }
             let Ok(Entry::Mine(word)) = home.run(lane, None, site.finish_recovery(lane, 99)) else {
                 panic!("not finished")
             };
             assert_eq!((word.decode(), word.epoch()), (Ok(Owner::Owned(RowId(4))), 4));
             assert_eq!(site.partition.admit(99).map(|tenure| tenure.epoch), Some(4));
-            assert_eq!(home.run(lane, None, keeps_row(lane, TABLE, 100, RowId(3), 0)), Ok(false));
+            assert_eq!(home.run(lane, None, keeps_row(lane, &home.geometry, RowId(3), 0)), Ok(false));
         });
+    }
+
+    #[test]
+    fn a_damaged_table_keeps_every_row_unless_its_index_is_gone() {
+        let home = Home::new();
+        with(&home, 3, |site, lane| {
+            let at = owners::publish(lane, &home.geometry, index(), Address::new(HOME, TABLE, 0));
+            home.run(lane, None, at).unwrap();
+            let asked = || home.run(lane, None, keeps_row(lane, &home.geometry, RowId(5), site.room.start));
+            assert_eq!(asked(), Ok(false));
+            home.set(70, OwnerWord(15));
+            assert_eq!(asked(), Ok(true), "a word that cannot be read");
+            home.put(TABLE + 8, &200_u64.to_le_bytes());
+            assert!(matches!(asked().unwrap_err().cause, Cause::Corrupt { .. }), "more entries than room");
+            let named = crate::remote::catalog::owners_offset(&home.geometry, index());
+            for elsewhere in [Address::new(NodeId(1), TABLE, 0), Address::new(HOME, 1 << 40, 0), Address::from_bits(8)]
+            {
+                home.put(named, &elsewhere.to_bits().to_le_bytes());
+                assert!(matches!(asked().unwrap_err().cause, Cause::Corrupt { .. }), "{elsewhere}");
+            }
+            home.put(home.geometry.catalog_entry(index()), &[0; 8]);
+            assert_eq!(asked(), Ok(false), "the index was dropped");
+        });
+    }
+
+    /// An index of another kind, whose sweep finds no lock.
+    struct Other<'a>(Site<'a>);
+
+    struct NoLocks;
+
+    impl Sweepable for NoLocks {
+        fn lock_record(&self, _: Address) -> Result<LockRecord, OpError> {
+            unreachable!()
+        }
+
+        fn place_of_word(&self, _: &LockRecord) -> (NodeId, u64, Space) {
+            unreachable!()
+        }
+
+        fn is_of(_: u64, _: RowId) -> bool {
+            unreachable!()
+        }
+
+        async fn sweep_lock(&self, _: &Lane<'_>, _: Site<'_>, _: LockRecord, _: Dead) -> Result<bool, OpError> {
+            unreachable!()
+        }
+    }
+
+    impl Sweep for Other<'_> {
+        type Tables = NoLocks;
+        type Leaves = NoLocks;
+
+        fn site(&self) -> Option<Site<'_>> {
+            Some(self.0)
+        }
+
+        fn number(&self) -> IndexNumber {
+            IndexNumber::new(7).unwrap()
+        }
+
+        fn tables(&self) -> Option<&NoLocks> {
+            None
+        }
+
+        fn leaves(&self) -> Option<(&NoLocks, usize)> {
+            None
+        }
+
+        fn leaf_at(&self, _: NodeId, _: u64) -> Address {
+            unreachable!()
+        }
+
+        async fn others(&self, _: &Lane<'_>) -> Result<u32, OpError> {
+            Ok(0)
+        }
+
+        async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
+            owners::keeps_row(lane, &self.0.geometry[0], row, self.0.room.start).await
+        }
+    }
+
+    /// An owner has died. Whether a sweep of another index leaves its row and its log ring until its entry is recovered.
+    fn a_named_row_and_its_ring_stay() -> bool {
+        const RING: u32 = 60;
+        let (home, dead) = (Home::new(), member(5));
+        home.set(99, OwnerWord::FREE.claim(dead.row).unwrap());
+        home.join(dead, RowState::Dead);
+        let grant = Grant::new(dead, ChunkKind::Redo, index(), RequestId::new(1).unwrap());
+        home.put(home.geometry.chunk_entry(RING), &grant.word().0.to_le_bytes());
+        let (mut stay, mut swept_at_last) = (true, Swept::default());
+        with(&home, 3, |site, lane| {
+            let table = Address::new(HOME, TABLE, 0);
+            home.run(lane, None, owners::publish(lane, &home.geometry, index(), table)).unwrap();
+            let member = site.recovery.member();
+            let other =
+                Other(Site { recovery: site.recovery, geometry: site.geometry, owner: member, room: site.room });
+            let sweep = || home.run(lane, None, other.sweep_row(lane, dead.row)).unwrap();
+            let is_as_before = || {
+                let row = RowWord(home.word(home.geometry.row_offset(dead.row)));
+                let chunk = ChunkWord(home.word(home.geometry.chunk_entry(RING))).decode();
+                row.state() == Some(RowState::Dead) && chunk == Ok(ChunkEntry::Granted(grant))
+            };
+            stay &= sweep() == Swept::default() && is_as_before();
+            if !stay {
+                return;
+            }
+            let looked = home.run(lane, None, site.look_after(lane, 99));
+            assert!(matches!(looked, Ok(Entry::Recovering(_))), "{looked:?}");
+            stay &= sweep() == Swept::default() && is_as_before();
+            assert!(matches!(home.run(lane, None, site.finish_recovery(lane, 99)), Ok(Entry::Mine(_))));
+            swept_at_last = sweep();
+        });
+        assert!(!stay || swept_at_last == Swept { chunks_freed: 1, row_free: true, ..Swept::default() });
+        stay
+    }
+
+    #[test]
+    fn no_sweep_frees_a_row_that_an_entry_names() {
+        assert!(a_named_row_and_its_ring_stay());
+        assert!(!with_planted(Some(Mutant::ROW_FREED_WHILE_NAMED), a_named_row_and_its_ring_stay));
     }
 
     #[test]

@@ -13,36 +13,20 @@
 
 use super::OwnerWord;
 use crate::layout::LINE_BYTES;
-use crate::layout::record::{CRC, Le16, Le32, Le64, record};
+use crate::layout::record::{CRC, Le32, record};
 use crate::layout::word_at;
 use crate::remote::catalog::IndexNumber;
+use crate::remote::owners;
 use core::cmp::Ordering;
 use core::ops::Range;
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-/// Entries of a table.
-pub const ENTRIES_MAX: u32 = 1 << 12;
+pub use crate::remote::owners::{ENTRIES_MAX, TableHeader};
 
 /// Bytes of a key.
 pub const KEY_BYTES: Range<usize> = crate::registry::KEY_BYTES_MIN..crate::registry::KEY_BYTES_MAX + 1;
-
-record! {
-    /// The header of an ownership table as stored: one line.
-    pub struct TableHeader {
-        checksum: Le32 = "CRC-32C of the bytes 16..64",
-        reserved_4: Le32 = "zero",
-        count: Le64 = "entries in use, from entry 0 on; it only grows",
-        index: u8 = "catalog number of the index",
-        reserved_17: u8 = "zero",
-        key_bytes: Le16 = "bytes of a key, and of a boundary",
-        capacity: Le32 = "entries for which there is room",
-        pool_incarnation: Le64 = "of the pool, as in its superblock",
-        reserved_32: [u8; 32] = "zero",
-    }
-}
-const_assert_eq!(TableHeader::BYTES, LINE_BYTES);
 
 record! {
     /// The head of a boundary as stored; the key follows, and zeros up to a multiple of 8 bytes.
@@ -55,9 +39,6 @@ const_assert_eq!(BoundaryHead::BYTES, 8);
 
 /// Byte offset of an entry table's count.
 pub const COUNT_AT: u64 = core::mem::offset_of!(TableHeader, count) as u64;
-
-/// Bytes 16.. of the header are checked.
-const CHECKED_AT: usize = 16;
 
 /// Why a table is none, or boundaries make none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -154,7 +135,7 @@ impl TableShape {
 
     /// Byte offset of the word of an entry, in the table.
     pub const fn word_at(entry: u32) -> usize {
-        TableHeader::BYTES + entry as usize * 8
+        owners::word_at(entry)
     }
 
     /// Bytes from one boundary to the next.
@@ -207,14 +188,14 @@ impl<'a> TableWriter<'a> {
         let (needed, room) = (shape.bytes(), image.len());
         let image = image.get_mut(..needed).ok_or(TableError::Room { needed, room })?;
         image.fill(0);
-        let mut header = TableHeader {
+        let header = TableHeader {
             index: index.get(),
             key_bytes: (shape.key_bytes as u16).into(),
             capacity: shape.capacity.into(),
             pool_incarnation: pool_incarnation.into(),
             ..TableHeader::ZERO
         };
-        header.checksum = CRC.checksum(&header.as_bytes()[CHECKED_AT..]).into();
+        let header = header.sealed();
         image[..TableHeader::BYTES].copy_from_slice(header.as_bytes());
         let mut writer = Self { shape, image, count: 0, bounded: false };
         writer.put(None)?;
@@ -371,7 +352,7 @@ impl<'a> Table<'a> {
         let (needed, room) = (shape.bytes(), image.len());
         let image = image.get(..needed).ok_or(TableError::Room { needed, room })?;
         let header = TableHeader::from_prefix(image).ok_or(TableError::Corrupt("it is too short"))?;
-        if CRC.checksum(&header.as_bytes()[CHECKED_AT..]) != header.checksum.get() {
+        if header != header.sealed() {
             return Err(TableError::Corrupt("the checksum of its header does not hold"));
         }
         let sizes = (usize::from(header.key_bytes.get()), header.capacity.get());

@@ -15,8 +15,9 @@ use zerocopy::IntoBytes;
 pub(super) const CATALOG_ENTRY: Structure = Structure {
     name: "catalog_entry",
     title: "one index: its name, kind, parameters and root",
-    text: "Four lines; the catalog has 16 entries, those of memory node 0 count. All zero is a free entry. The entry word\n\
-           and the root word are changed by CAS; the rest is written before the entry becomes live and never after.",
+    text: "Four lines; the catalog has 16 entries, those of memory node 0 count. All zero is a free entry. The entry word,\n\
+           the root word and the word of the ownership table are changed by CAS; the rest is written before the entry becomes\n\
+           live and never after.",
     tables: &[("entry", Entry::FIELDS), ("entry word", EntryWord::FIELDS)],
     constants: &[
         ("ENTRIES", dm_core::remote::catalog::ENTRIES as u64, "entries of a catalog"),
@@ -33,6 +34,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
         };
         let mut entry = Entry::of(word, &definition).expect("the name is sound");
         entry.root = Address::new(NodeId(1), 0x80_7000, 0).to_bits().into();
+        entry.owners = Address::new(NodeId(0), 0x80_0000, 0).to_bits().into();
         let mut damaged = entry;
         damaged.name[0] ^= 0x20;
         vec![
@@ -49,6 +51,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
                     ("parameters version", "1"),
                     ("parameters", "08002700100000003c000000000000000000000000000000 and zeros"),
                     ("root", "1:0x807000.0"),
+                    ("owners", "0:0x800000.0"),
                 ],
             ),
             Sample::new(
@@ -89,6 +92,7 @@ pub(super) const CATALOG_ENTRY: Structure = Structure {
                 value("parameters version", &live.parameters_version),
                 value("parameters", &format!("{head} and {rest}")),
                 value("root", &Address::from_bits(live.root)),
+                value("owners", &live.owners),
             ]);
         }
         values

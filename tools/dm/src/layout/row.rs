@@ -5,6 +5,7 @@ use super::{Sample, Structure};
 use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
+use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
 
 pub(super) const MEMBER: Member = Member { row: RowId(9), incarnation: 2, nonce: 0xabc_def1 };
@@ -26,6 +27,7 @@ pub(super) const ROW: Structure = Structure {
         row.heartbeat = 77.into();
         row.epoch = 5.into();
         row.lease_us = 2_000_000.into();
+        row.ring = Address::new(NodeId(1), 0x80_0000, 0).to_bits().into();
         let mut fencing = row;
         fencing.word = MEMBER.word().with_state(RowState::Fencing).0.into();
         let mut left = row;
@@ -42,6 +44,7 @@ pub(super) const ROW: Structure = Structure {
                 ("token", "0x123456789abcdef1"),
                 ("lease", "2000000 us"),
                 ("redo chunks", "null, null, null, null"),
+                ("ring", "1:0x800000.0"),
                 ("host", "cn-3.example"),
             ]
         };
@@ -75,6 +78,7 @@ pub(super) const ROW: Structure = Structure {
                     None => value("lease", &"not said"),
                 },
                 value("redo chunks", &redo.join(", ")),
+                value("ring", &Address::from_bits(life.ring)),
                 value("host", &life.host),
             ]);
         }
