@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - [`rows`]: joining and leaving; a compute node's row ([manual](crate::manual::rows)).
-//! - [`lease`]: heartbeats, and when a compute node counts as unresponsive ([manual](crate::manual::leases)).
+//! - [`lease`]: heartbeats, and when a compute node counts as unresponsive ([manual](crate::manual::leases)); the progress of
+//!   lanes, without which it stops its own.
 //! - [`mod@fence`]: making sure that a dead compute node can write no more ([manual](crate::manual::takeover)).
 //! - [`redo`]: redo records: images of WRITEs, written ahead of them ([manual](crate::manual::redo_records)).
 
@@ -17,6 +18,7 @@ pub mod fence;
 pub mod lease;
 pub(crate) mod marks;
 pub mod mutants;
+mod progress;
 pub mod redo;
 pub mod rows;
 
@@ -237,9 +239,32 @@ impl<'s> Recovery<'s> {
     /// Notes whether a lane holds a lock. The heartbeat must not vouch for a lane that is stuck.
     #[inline]
     pub(crate) fn holding(&self, lane: &Lane<'_>, holds: bool) {
-        if let Some(progress_counter) = self.progress_counters.get(usize::from(lane.id().0)) {
+        if let Some(progress_counter) = self.progress_counter(lane) {
             progress_counter.note(if holds { lane.next_turn() | 1 } else { 0 });
         }
+    }
+
+    /// A flight of the log, a flush or a fill of this lane begins. If it does not end within a lease, the heartbeat does:
+    /// [`ProgressCounter`].
+    #[inline]
+    pub fn begin_work(&self, lane: &Lane<'_>) {
+        self.progress_counter(lane).into_iter().for_each(ProgressCounter::begin);
+    }
+
+    /// It has ended: its completions are there, or it failed and its queue pair is known to be closed.
+    #[inline]
+    pub fn end_work(&self, lane: &Lane<'_>) {
+        self.progress_counter(lane).into_iter().for_each(ProgressCounter::end);
+    }
+
+    /// The lane is settled, and has nothing under way.
+    pub fn end_all_work(&self, lane: &Lane<'_>) {
+        self.progress_counter(lane).into_iter().for_each(ProgressCounter::end_all);
+    }
+
+    #[inline]
+    fn progress_counter(&self, lane: &Lane<'_>) -> Option<&'s ProgressCounter> {
+        self.progress_counters.get(usize::from(lane.id().0))
     }
 
     /// Whether this compute node may answer from its own memory what it has read there before this call: its lease is

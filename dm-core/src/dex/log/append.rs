@@ -134,9 +134,13 @@ async fn post(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) -> Result<(), Op
         pass_on(log, lane, parity);
         return Err(unknown(Cause::Fenced));
     }
+    if let Some(recovery) = recovery {
+        recovery.begin_work(lane);
+    }
     push(site, lane, flight);
     match lane.port().submit().await {
         Ok(()) => {
+            end_work(site, lane);
             let (parity, more) = log.completed(flight);
             wake(log, lane, parity, WAKES_AT_ONCE);
             if more {
@@ -145,6 +149,7 @@ async fn post(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) -> Result<(), Op
             Ok(())
         }
         Err(error) if error.status == Status::NodeDown => {
+            end_work(site, lane);
             log.lose();
             wake(log, lane, 0, WAKES_AT_ONCE);
             wake(log, lane, 1, WAKES_AT_ONCE);
@@ -155,6 +160,13 @@ async fn post(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) -> Result<(), Op
             // The lines are posted anew, unless that can never succeed.
             if error.status == Status::Flushed { Ok(()) } else { Err(unknown(error)) }
         }
+    }
+}
+
+/// The lane's flight is over.
+fn end_work(site: Site<'_>, lane: &Lane<'_>) {
+    if let Some(recovery) = site.recovery {
+        recovery.end_work(lane);
     }
 }
 
@@ -204,6 +216,7 @@ pub async fn settle(site: Site<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
     if log.flight_of(lane.id()).is_some() {
         lane.close(room.start).await.map_err(unknown)?;
         let parity = log.closed(lane.id());
+        end_work(site, lane);
         pass_on(log, lane, parity);
     }
     Ok(())
