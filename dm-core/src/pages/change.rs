@@ -34,7 +34,7 @@ impl<'s> Page<'_, 's> {
     pub fn record(&mut self, floor: Lsn, assign: impl FnOnce() -> Lsn) -> Result<Writing<'_, 's>, Refused> {
         let late = planted(Mutant::DIRTY_AFTER_RECORD);
         if !late {
-            self.store.become_dirty(self.index, self.state, floor.max(Lsn::from_bits(1)))?;
+            self.store.become_dirty(self.index, self.state, floor)?;
         }
         let lsn = assign();
         debug_assert!(lsn >= floor, "{lsn:?} is below {floor:?}: the log might be cut before it");

@@ -63,6 +63,7 @@ pub struct Staged {
     name: FrameName,
     id: Address,
     lsn: Lsn,
+    copies: u32,
 }
 
 impl Staged {
@@ -79,6 +80,12 @@ impl Staged {
     /// The frame of the page.
     pub fn frame(&self) -> FrameName {
         self.name
+    }
+
+    /// How many copies flushes have taken since the page in the frame was as it is in the pool, this one included: what
+    /// makes the version of each WRITE another one than that of the WRITE before, whether that has failed or not.
+    pub fn copies(&self) -> u32 {
+        self.copies
     }
 }
 
@@ -239,7 +246,7 @@ impl<'s> PageStore<'s> {
             frame.set_flusher(me);
             frame.image().copy(0, out);
             record.owe_flush();
-            Staged { name, id: frame.id(), lsn: frame.newest() }
+            Staged { name, id: frame.id(), lsn: frame.newest(), copies: frame.next_copy() }
         };
         self.note_debts(lane);
         Ok(staged)
@@ -306,7 +313,7 @@ impl<'s> PageStore<'s> {
             };
             if frame.flusher() == u32::from(lane.id().0) + 1 {
                 let name = FrameName { index, generation: frame.generation() };
-                return Ok(Some(Staged { name, id: frame.id(), lsn: Lsn::NONE }));
+                return Ok(Some(Staged { name, id: frame.id(), lsn: Lsn::NONE, copies: 0 }));
             }
             next = frame.word(FLUSH_LINKS[1]);
         }

@@ -46,6 +46,8 @@ pub(super) const FLUSH_LINKS: [usize; 2] = [24, 25];
 const FREEZER: usize = 26;
 /// The lane whose flush is under way, plus one.
 const FLUSHER: usize = 27;
+/// How often a flush has taken a copy of the page.
+const COPIES: usize = 28;
 
 // Flags of the state.
 /// The frame has a page, and the table has the frame.
@@ -249,13 +251,10 @@ impl<'s> Frame<'s> {
     }
 
     /// The oldest change that is not flushed, or whose flush is under way.
-    pub(super) fn unflushed(self) -> Lsn {
+    pub(super) fn unflushed(self) -> Option<Lsn> {
         let flags = self.flags();
-        let of = |flag, at| if flags & flag == 0 { Lsn::NONE } else { Lsn::from_bits(self.pair(at)) };
-        match (of(DIRTY, OLDEST), of(FLUSHING, STAGED)) {
-            (one, Lsn::NONE) | (Lsn::NONE, one) => one,
-            (dirty, staged) => dirty.min(staged),
-        }
+        let of = |flag, at| (flags & flag != 0).then(|| Lsn::from_bits(self.pair(at)));
+        of(DIRTY, OLDEST).into_iter().chain(of(FLUSHING, STAGED)).min()
     }
 
     // What follows is for the holder of the latch.
@@ -313,6 +312,19 @@ impl<'s> Frame<'s> {
         self.set_pair(ID, id.to_bits());
         self.end();
         self.set_newest(Lsn::NONE);
+        self.copied_anew();
+    }
+
+    /// A flush takes a copy. Returns how many have.
+    pub(super) fn next_copy(self) -> u32 {
+        let copies = self.header[COPIES].load(Relaxed).wrapping_add(1);
+        self.header[COPIES].store(copies, Relaxed);
+        copies
+    }
+
+    /// The page in the frame is as it is in the pool: copies are counted from here on.
+    pub(super) fn copied_anew(self) {
+        self.header[COPIES].store(0, Relaxed);
     }
 
     /// Writes bytes of the page between [`Frame::begin`] and [`Frame::end`]. Bytes behind its end are dropped.

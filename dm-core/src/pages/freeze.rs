@@ -87,6 +87,7 @@ impl<'s> PageStore<'s> {
         frame.begin();
         frame.put(0, page);
         frame.end();
+        frame.copied_anew();
         Ok(())
     }
 

@@ -293,12 +293,13 @@ impl<'s> PageStore<'s> {
         first.set(index + 1);
     }
 
-    /// Calls `visit` with each page that has a frame or a fill, its state, and its oldest change that is not flushed.
+    /// Calls `visit` with each page that has a frame or a fill, its state, and its oldest change that is not flushed; none
+    /// if there is none.
     /// Lanes may be at work meanwhile: it is a picture for reports, not of one instant.
     pub fn for_each_page(&self, visit: &mut dyn FnMut(Address, PageState, Lsn)) {
         for frame in (0..self.frame_count).filter_map(|index| self.frame(index)) {
             if let Some(state) = frame.state() {
-                visit(frame.id(), state, frame.unflushed());
+                visit(frame.id(), state, frame.unflushed().unwrap_or(Lsn::NONE));
             }
         }
         for slot in (0..self.fills.len() as u32).filter_map(|number| self.fill_slot(number)) {

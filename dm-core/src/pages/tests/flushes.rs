@@ -43,6 +43,36 @@ fn pages_are_flushed_in_the_order_of_their_oldest_change() {
     });
 }
 
+#[test]
+fn the_very_first_line_of_a_log_is_kept_like_any_other() {
+    with_pages(|store, one, names| {
+        set(store, one, names[0], 100, 0).unwrap();
+        assert_eq!(store.oldest_unflushed(), Ok(Some(Lsn::NONE)), "line 0, not line 1");
+        set(store, one, names[1], 101, 1).unwrap();
+        let (staged, copied) = stage(store, one, Flush::Oldest).unwrap();
+        assert_eq!((copied, store.oldest_unflushed()), (100, Ok(Some(Lsn::NONE))));
+        store.flushed(one, &staged, true).unwrap();
+        assert_eq!(oldest(store), 1);
+    });
+}
+
+#[test]
+fn each_copy_is_told_from_the_one_before() {
+    with_pages(|store, one, names| {
+        let copies = |ok| {
+            set(store, one, names[0], 100, 5).unwrap();
+            let (staged, _) = stage(store, one, Flush::Oldest).unwrap();
+            store.flushed(one, &staged, ok).unwrap();
+            staged.copies()
+        };
+        assert_eq!([copies(true), copies(false), copies(true)], [1, 2, 3]);
+        let frozen = store.freeze(one, names[0]).unwrap();
+        store.renew(one, frozen, &image(7)).unwrap();
+        store.thaw(one, frozen).unwrap();
+        assert_eq!([copies(true), copies(true)], [1, 2], "the image that was written over it has a version of its own");
+    });
+}
+
 /// A page is changed during its flush. Whether the change is flushed, too, after a flush that succeeds and after one
 /// that fails.
 fn changes_during_a_flush_are_flushed() -> bool {
