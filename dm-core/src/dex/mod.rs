@@ -11,7 +11,7 @@
 //! └───────────────────────┘    └─────────────────────────────────────┘    └───────────────────────┘
 //! ```
 //!
-//! **What exists**: three rooms, which stand on their own, and nothing that uses them. The kind is not in the
+//! **What exists**: rooms that stand on their own, and nothing that uses them. The kind is not in the
 //! [registry](crate::registry), and no index of it can be created.
 //!
 //! | room | what it is | exists |
@@ -21,11 +21,18 @@
 //! | [`log`] | the ring of a compute node: records, groups, head, replay | yes |
 //! | [`image`] | images of pages in front of their flushes | layout, and which image counts |
 //! | [`pages`](crate::pages) | frames of leaves: fills, changes, dirty pages, eviction; log sequence numbers | yes |
-//! | operations, recovery, parameters | | no |
+//! | [`flush`] | a page goes to its memory node: image, page, completion | yes |
+//! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | over traits, which no leaf has yet |
+//! | operations, parameters | | no |
 
+pub mod flush;
 pub mod image;
 pub mod log;
 pub mod mutants;
 pub mod ownership;
+pub mod recover;
+pub mod restore;
+#[cfg(test)]
+mod tests;
 #[doc = include_str!("plan.md")]
 pub mod plan {}

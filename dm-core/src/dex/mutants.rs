@@ -6,6 +6,10 @@
 //! | lines are used again while replay would begin at them | `head-written-late` |
 //! | replay leaves acknowledged records out | `replay-stops-early` |
 //! | replay finds no ring, or another one | `row-freed-while-named` |
+//! | a torn page stays torn | `image-omitted` |
+//! | a page that is not in the pool counts as clean | `flushed-taken-for-done` |
+//! | a page goes back to an earlier state | `old-image-over-whole-page`, `leaf-lsn-ignored` |
+//! | what a finder acknowledges is in a ring that nobody replays | `admission-before-word` |
 
 crate::mutants::declare_mutants! {
     216;
@@ -19,4 +23,14 @@ crate::mutants::declare_mutants! {
     APPEND_DROPPED = "append-dropped" => Deaths,
     /// A sweep frees a row, and gives its log ring back, without a look at the entries that name the row.
     ROW_FREED_WHILE_NAMED = "row-freed-while-named" => Deaths,
+    /// A page is flushed without its image in front of it.
+    IMAGE_OMITTED = "image-omitted" => Deaths,
+    /// A flush whose queue pair failed counts as done.
+    FLUSHED_TAKEN_FOR_DONE = "flushed-taken-for-done" => BrokenQueuePairs,
+    /// A finder writes a dead owner's image over a page that is whole.
+    OLD_IMAGE_OVER_WHOLE_PAGE = "old-image-over-whole-page" => Deaths,
+    /// Replay applies records that the leaf has already.
+    LEAF_LSN_IGNORED = "leaf-lsn-ignored" => Deaths,
+    /// A finder is admitted before the entry's word says that it is the owner.
+    ADMISSION_BEFORE_D = "admission-before-word" => Deaths,
 }

@@ -108,7 +108,7 @@ impl Area {
     }
 
     /// Byte offset of slot `slot`.
-    fn slot(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn slot(&self, slot: u32) -> Option<u64> {
         let chunk = *self.chunks.get((slot / self.per_chunk.max(1)) as usize)?;
         (slot < self.slots && chunk != 0)
             .then(|| chunk + u64::from(slot % self.per_chunk.max(1)) * u64::from(self.slot_bytes))
@@ -354,6 +354,22 @@ const HEADERS_AT_ONCE: u32 = 8;
 /// Scratch for looking: a row, or headers; then a redo record.
 pub(crate) const LOOK_BYTES: usize = HEADER_BYTES * HEADERS_AT_ONCE as usize;
 
+/// The redo area that a row's incarnation announces on one memory node. One round trip.
+pub(crate) async fn area_of(
+    lane: &Lane<'_>,
+    node: NodeId,
+    geometry: &NodeGeometry,
+    (row, incarnation): (RowId, u32),
+    scratch: usize,
+) -> Result<Option<Area>, OpError> {
+    let row_at = geometry.row_offset(row);
+    lane.port().call(Request::read(Label::Row, node, row_at, Row::BYTES, scratch)).await?;
+    let row = lane.port().with(|bytes| bytes.get(scratch..).and_then(Row::from_prefix));
+    let Some(row) = row else { return Ok(None) };
+    let corrupt = |what| OpError::harmless(Cause::Corrupt { address: Address::new(node, row_at, 0), what });
+    Area::announced(&row, incarnation, geometry).map_err(corrupt)
+}
+
 /// Searches the redo area of a row on one memory node for the last complete redo record of a lock word. Afterwards the
 /// record is in the scratch behind the first [`LOOK_BYTES`] of `room`. Its WRITE lies in the heap.
 ///
@@ -368,10 +384,7 @@ pub(crate) async fn find(
     let port = lane.port();
     let corrupt = |offset, what| OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what });
     let row_at = geometry.row_offset(wanted.row);
-    port.call(Request::read(Label::Row, node, row_at, Row::BYTES, room.start)).await?;
-    let row = port.with(|scratch| scratch.get(room.start..).and_then(Row::from_prefix));
-    let Some(row) = row else { return Ok(None) };
-    let area = Area::announced(&row, wanted.incarnation, geometry).map_err(|what| corrupt(row_at, what))?;
+    let area = area_of(lane, node, geometry, (wanted.row, wanted.incarnation), room.start).await?;
     let Some(area) = area else { return Ok(None) };
     let mut best: Option<(u32, Found)> = None;
     let mut loaded = None;

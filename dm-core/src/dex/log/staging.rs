@@ -104,6 +104,14 @@ impl<'s> Log<'s> {
         self.state.lock().next()
     }
 
+    /// What a change notes in its frame before it stages ([`Page::record`](crate::pages::Page::record)):
+    /// [`Log::next_line`], as an LSN of epoch 0. The dirty list is in the order of these notes, and the head needs the least
+    /// line of this ring. LSNs would order by the epochs of entries first.
+    #[inline]
+    pub fn floor(&self) -> Lsn {
+        Lsn::new(0, self.next_line())
+    }
+
     /// The words of staged line `line`.
     fn words(&self, line: u64) -> &'s [AtomicU32] {
         let lines = (self.staging.len() / LINE_WORDS) as u64;
