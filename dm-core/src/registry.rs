@@ -97,6 +97,24 @@ pub enum ParameterError {
         /// What this program reads.
         supported: u16,
     },
+    /// Ranges of keys that overlap, or leave keys out.
+    #[error("entry {entry}: {what}")]
+    Boundaries {
+        /// The range's number.
+        entry: u32,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Room that is too small.
+    #[error("{what} {found}: at least {least} are needed")]
+    Small {
+        /// What it is room for.
+        what: &'static str,
+        /// What there is.
+        found: usize,
+        /// The least that is needed.
+        least: usize,
+    },
     /// The catalog's block has options or bytes that this program does not know.
     #[error("parameter block with options or bytes that this program does not know")]
     Unknown,

@@ -13,7 +13,7 @@
 
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::stripes;
+use crate::layout::stripes::{self, Bytes, Cursor};
 use crate::mutants::{Mutant, planted};
 use crate::remote::address::{Address, GENERATION_MASK};
 use crate::remote::owner_tag::OwnerTag;
@@ -104,13 +104,20 @@ impl Header {
     /// Reads the fixed part; any bytes give some header.
     #[inline]
     pub fn read(image: &[u8]) -> Self {
+        Self::of(image)
+    }
+
+    /// As [`Header::read`], wherever the image is.
+    #[inline]
+    pub fn of(image: impl Bytes) -> Self {
+        let byte = |at| Cursor::at(at).byte(image);
         Self {
-            generation: stripes::byte(image, GENERATION_AT) & GENERATION_MASK,
-            level: stripes::byte(image, LEVEL_AT),
-            index: stripes::byte(image, INDEX_AT),
-            flags: NodeFlags::from_bits_truncate(stripes::byte(image, FLAGS_AT)),
-            count: stripes::half(image, COUNT_AT),
-            sibling: Address::from_bits(stripes::word(image, SIBLING_AT)),
+            generation: byte(GENERATION_AT) & GENERATION_MASK,
+            level: byte(LEVEL_AT),
+            index: byte(INDEX_AT),
+            flags: NodeFlags::from_bits_truncate(byte(FLAGS_AT)),
+            count: u16::from_le_bytes([byte(COUNT_AT), byte(COUNT_AT + 1)]),
+            sibling: Address::from_bits(Cursor::at(SIBLING_AT).word(image)),
         }
     }
 
@@ -161,7 +168,18 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<FenceCheck, De
     // All of these lie in the first line, which is of one instant even if the image is torn. That matters under a lock,
     // too: in the place of a retired node the first WRITE of the next node may be under way, which needs no lock
     // because nothing points there.
-    let header = Header::read(image);
+    judge_with(image, wanted, key, || stripes::node_version(image).map(|_| ()).ok_or(DecodeError::Torn))
+}
+
+/// As [`judge`], of an image wherever it is. `is_whole` is asked if the first line does not decide.
+#[inline]
+pub(crate) fn judge_with(
+    image: impl Bytes,
+    wanted: &Wanted,
+    key: &[u8],
+    is_whole: impl FnOnce() -> Result<(), DecodeError>,
+) -> Result<FenceCheck, DecodeError> {
+    let header = Header::of(image);
     if header.index != wanted.index || header.generation != wanted.address.generation() || header.level != wanted.level
     {
         return Err(DecodeError::Stale);
@@ -169,12 +187,12 @@ pub fn judge(image: &[u8], wanted: &Wanted, key: &[u8]) -> Result<FenceCheck, De
     if header.flags.contains(NodeFlags::RETIRED) {
         return Ok(FenceCheck::Forward(header.sibling));
     }
-    stripes::node_version(image).ok_or(DecodeError::Torn)?;
-    if stripes::compare(image, LOW_AT, key) == Ordering::Greater {
+    is_whole()?;
+    if Cursor::at(LOW_AT).compare(image, key) == Ordering::Greater {
         return Err(DecodeError::Stale);
     }
     if !header.flags.contains(NodeFlags::UNBOUNDED)
-        && stripes::compare(image, high_at(key.len()), key) != Ordering::Greater
+        && Cursor::at(high_at(key.len())).compare(image, key) != Ordering::Greater
         && !planted(Mutant::NO_MOVE_RIGHT)
     {
         if header.sibling.is_null() {

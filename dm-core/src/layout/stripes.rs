@@ -37,6 +37,68 @@ pub const LINE_PAYLOAD_BYTES: usize = LINE_BYTES - 1;
 /// Versions count modulo 16.
 pub(crate) const VERSION_MASK: u8 = 0x0f;
 
+/// Stored bytes that the codec looks at: an image in a scratch, or a page in a frame, which may change meanwhile.
+pub trait Bytes: Copy {
+    /// The byte at `at`; 0 behind the end.
+    fn byte_at(self, at: usize) -> u8;
+
+    /// The little-endian word that begins at `at`; 0 if the bytes end before it does.
+    fn word_at(self, at: usize) -> u64;
+
+    /// Copies the bytes from `at` on; zeros if there are not as many.
+    fn copy_at(self, at: usize, out: &mut [u8]);
+}
+
+impl Bytes for &[u8] {
+    #[inline]
+    fn byte_at(self, at: usize) -> u8 {
+        self.get(at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn word_at(self, at: usize) -> u64 {
+        self.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    }
+
+    #[inline]
+    fn copy_at(self, at: usize, out: &mut [u8]) {
+        match self.get(at..at + out.len()) {
+            Some(piece) => out.copy_from_slice(piece),
+            None => out.fill(0),
+        }
+    }
+}
+
+/// Stored bytes that the codec changes.
+pub trait BytesMut {
+    /// What looks at them.
+    type View<'v>: Bytes
+    where
+        Self: 'v;
+
+    /// The bytes as they are.
+    fn view(&self) -> Self::View<'_>;
+
+    /// Writes bytes from `at` on; none if they do not fit.
+    fn put_at(&mut self, at: usize, bytes: &[u8]);
+}
+
+impl BytesMut for [u8] {
+    type View<'v> = &'v [u8];
+
+    #[inline]
+    fn view(&self) -> &[u8] {
+        self
+    }
+
+    #[inline]
+    fn put_at(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(place) = self.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}
+
 /// Stored bytes of a node with `payload` bytes: a whole number of lines.
 #[inline]
 pub(crate) const fn stored_bytes(payload: usize) -> usize {
@@ -64,24 +126,24 @@ pub fn read(image: &[u8], at: usize, out: &mut [u8]) {
 /// Copies `bytes` to the payload at `at`. Does not change version bytes.
 #[inline]
 pub fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
+    write_to(image, at, bytes);
+}
+
+/// As [`write`], wherever the image is.
+#[inline]
+pub fn write_to<B: BytesMut + ?Sized>(image: &mut B, at: usize, bytes: &[u8]) {
     // A word in one line is the common case, and a store takes a fraction of the time of a call of memcpy.
     if let Ok(word) = <&[u8; 8]>::try_from(bytes)
         && at % LINE_PAYLOAD_BYTES <= LINE_PAYLOAD_BYTES - word.len()
     {
-        if let Some(place) = image.get_mut(stored_offset(at)..).and_then(<[u8]>::first_chunk_mut) {
-            *place = *word;
-        }
-        return;
+        return image.put_at(stored_offset(at), word);
     }
     let mut at = at;
     let mut bytes = bytes;
     while !bytes.is_empty() {
         let room = LINE_PAYLOAD_BYTES - at % LINE_PAYLOAD_BYTES;
         let (now, rest) = bytes.split_at(room.min(bytes.len()));
-        let start = stored_offset(at);
-        if let Some(piece) = image.get_mut(start..start + now.len()) {
-            piece.copy_from_slice(now);
-        }
+        image.put_at(stored_offset(at), now);
         bytes = rest;
         at += now.len();
     }
@@ -169,16 +231,14 @@ impl Cursor {
 
     /// The byte here.
     #[inline]
-    pub fn byte(self, image: &[u8]) -> u8 {
-        image.get(self.stored).copied().unwrap_or(0)
+    pub fn byte(self, image: impl Bytes) -> u8 {
+        image.byte_at(self.stored)
     }
 
     /// The little-endian word that begins here; 0 if the image ends before the word.
     #[inline]
-    pub fn word(self, image: &[u8]) -> u64 {
-        let load = |start: usize| {
-            image.get(start..start + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
-        };
+    pub fn word(self, image: impl Bytes) -> u64 {
+        let load = |start: usize| image.word_at(start);
         if self.room >= 8 {
             return load(self.stored);
         }
@@ -190,7 +250,7 @@ impl Cursor {
 
     /// Copies the payload from here on into `out`.
     #[inline]
-    pub fn read(self, image: &[u8], out: &mut [u8]) {
+    pub fn read(self, image: impl Bytes, out: &mut [u8]) {
         // Records of one or two words are the common cases. As words, a version byte in between costs a mask, and
         // there is no call of memcpy.
         match out.len() {
@@ -202,22 +262,36 @@ impl Cursor {
             }
             _ => {}
         }
-        if out.len() <= self.room
-            && let Some(piece) = image.get(self.stored..self.stored + out.len())
-        {
-            return out.copy_from_slice(piece);
+        if out.len() <= self.room {
+            return image.copy_at(self.stored, out);
         }
         let mut here = self;
         let mut out = out;
         while !out.is_empty() {
             let (now, rest) = out.split_at_mut(here.room.min(out.len()));
-            match image.get(here.stored..here.stored + now.len()) {
-                Some(piece) => now.copy_from_slice(piece),
-                None => now.fill(0),
-            }
+            image.copy_at(here.stored, now);
             here = here.forward(now.len());
             out = rest;
         }
+    }
+
+    /// Compares the payload from here on with `bytes`.
+    #[inline]
+    pub fn compare(self, image: impl Bytes, bytes: &[u8]) -> core::cmp::Ordering {
+        if let Ok(bytes) = <[u8; 8]>::try_from(bytes) {
+            return self.word(image).swap_bytes().cmp(&u64::from_be_bytes(bytes));
+        }
+        let mut here = self;
+        for piece in bytes.chunks(LINE_PAYLOAD_BYTES) {
+            let mut found = [0; LINE_PAYLOAD_BYTES];
+            let Some(found) = found.get_mut(..piece.len()) else { break };
+            here.read(image, found);
+            match (*found).cmp(piece) {
+                core::cmp::Ordering::Equal => here = here.forward(piece.len()),
+                different => return different,
+            }
+        }
+        core::cmp::Ordering::Equal
     }
 }
 
@@ -269,10 +343,15 @@ pub(crate) fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8)
 /// Writes the entry version into every crossed line. Does not change node versions.
 #[inline]
 pub fn set_entry_version(image: &mut [u8], at: usize, bytes: usize, version: u8) {
+    set_entry_version_of(image, at, bytes, version);
+}
+
+/// As [`set_entry_version`], wherever the image is.
+#[inline]
+pub fn set_entry_version_of<B: BytesMut + ?Sized>(image: &mut B, at: usize, bytes: usize, version: u8) {
     for line in crossings(at, bytes) {
-        if let Some(byte) = image.get_mut(line) {
-            *byte = (*byte & VERSION_MASK) | (version & VERSION_MASK) << 4;
-        }
+        let node_version = image.view().byte_at(line) & VERSION_MASK;
+        image.put_at(line, &[node_version | (version & VERSION_MASK) << 4]);
     }
 }
 

@@ -4,6 +4,7 @@ use super::frame::{FROZEN, Frame, Image};
 use super::latch::Latched;
 use super::{FrameName, Lsn, PageStore, Refused};
 use crate::lane::Lane;
+use crate::layout::stripes::BytesMut;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 
@@ -26,24 +27,33 @@ impl<'s> Page<'_, 's> {
         self.frame.newest()
     }
 
-    /// Begins a change. `assign` gives it its log record, in the room that was granted before, and returns the record's
-    /// number, which is not below `floor`: the end of the log when the room was granted, or any time before.
+    /// Begins a change. `assign` gives it its log record, and returns the record's number, which is not below `floor`:
+    /// the end of the log at any time before.
     ///
     /// The page is in the dirty list, by `floor`, before `assign` is called. So no one who looks for the oldest change
     /// can miss a record that has a number. The numbers of one page's records ascend, since its latch is held.
-    pub fn record(&mut self, floor: Lsn, assign: impl FnOnce() -> Lsn) -> Result<Writing<'_, 's>, Refused> {
+    ///
+    /// If there is no record, nothing is changed. The page stays in the dirty list, and may be flushed without need.
+    pub fn record<E>(
+        &mut self,
+        floor: Lsn,
+        assign: impl FnOnce() -> Result<Lsn, E>,
+    ) -> Result<Result<Writing<'_, 's>, E>, Refused> {
         let late = planted(Mutant::DIRTY_AFTER_RECORD);
         if !late {
             self.store.become_dirty(self.index, self.state, floor)?;
         }
-        let lsn = assign();
+        let lsn = match assign() {
+            Ok(lsn) => lsn,
+            Err(none) => return Ok(Err(none)),
+        };
         debug_assert!(lsn >= floor, "{lsn:?} is below {floor:?}: the log might be cut before it");
         if late {
             self.store.become_dirty(self.index, self.state, lsn)?;
         }
         self.frame.set_newest(lsn);
         self.frame.begin();
-        Ok(Writing { frame: self.frame, lsn, page: core::marker::PhantomData })
+        Ok(Ok(Writing { frame: self.frame, lsn, page: core::marker::PhantomData }))
     }
 }
 
@@ -70,6 +80,21 @@ impl<'s> Writing<'_, 's> {
     #[inline]
     pub fn put(&mut self, at: usize, bytes: &[u8]) {
         self.frame.put(at, bytes);
+    }
+}
+
+impl<'s> BytesMut for Writing<'_, 's> {
+    type View<'v>
+        = Image<'s>
+    where
+        Self: 'v;
+
+    fn view(&self) -> Image<'s> {
+        self.image()
+    }
+
+    fn put_at(&mut self, at: usize, bytes: &[u8]) {
+        self.put(at, bytes);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::latch::{Latched, content};
 use super::{FrameName, Lsn, PageState, Refused};
+use crate::layout::stripes::Bytes;
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -113,6 +114,30 @@ impl Image<'_> {
                 *to = byte;
             }
         }
+    }
+}
+
+/// A byte behind the end of the page is 0.
+impl Bytes for Image<'_> {
+    #[inline]
+    fn byte_at(self, at: usize) -> u8 {
+        (self.word(at / 4) >> (8 * (at % 4))) as u8
+    }
+
+    #[inline]
+    fn word_at(self, at: usize) -> u64 {
+        let load = |at: usize| u64::from(self.word(at));
+        let (first, shift) = (at / 4, 8 * (at % 4));
+        let low = load(first + 1) << 32 | load(first);
+        if shift == 0 { low } else { low >> shift | load(first + 2) << (64 - shift) }
+    }
+
+    #[inline]
+    fn copy_at(self, at: usize, out: &mut [u8]) {
+        if at + out.len() > self.bytes() {
+            out.fill(0);
+        }
+        self.copy(at, out);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Leaves of Sherman: unsorted entries, each with a control byte.
 //!
-//! Payload after the node header (`K` key bytes, `V` value bytes), striped as in [`crate::layout::stripes`]:
+//! Payload after the node header (`K` key bytes, `V` value bytes), striped as in [`crate::layout::stripes`]. A kind whose
+//! leaves have an extension behind the header ([`LeafShape::with_extension`]) begins its entries behind that:
 //!
 //! ```text
 //!  14+2K                 +1    +1+K     +1+K+V
@@ -16,7 +17,7 @@
 use crate::btree::node;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
+use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
 use core::ops::Range;
@@ -47,22 +48,35 @@ pub struct LeafShape {
     pub span: usize,
     /// Stored bytes of a leaf.
     pub bytes: usize,
+    /// Payload offset of the first entry: behind the header, and the extension.
+    pub first: usize,
 }
 
 impl LeafShape {
     /// Shape with `span` entries.
     pub(crate) const fn with_span(key_bytes: usize, value_bytes: usize, span: usize) -> Self {
-        let payload = node::header_bytes(key_bytes) + span * (1 + key_bytes + value_bytes);
-        Self { key_bytes, value_bytes, span, bytes: stripes::stored_bytes(payload) }
+        Self::with_extension(key_bytes, value_bytes, span, 0)
+    }
+
+    /// Shape with `span` entries behind `extension` bytes that the kind has besides the header.
+    pub(crate) const fn with_extension(key_bytes: usize, value_bytes: usize, span: usize, extension: usize) -> Self {
+        let first = node::header_bytes(key_bytes) + extension;
+        let payload = first + span * (1 + key_bytes + value_bytes);
+        Self { key_bytes, value_bytes, span, bytes: stripes::stored_bytes(payload), first }
     }
 
     /// The largest span that fits `bytes`.
     pub const fn with_bytes(key_bytes: usize, value_bytes: usize, bytes: usize) -> Self {
+        Self::extended_with_bytes(key_bytes, value_bytes, bytes, 0)
+    }
+
+    /// The largest span that fits `bytes` behind `extension` bytes that the kind has besides the header.
+    pub const fn extended_with_bytes(key_bytes: usize, value_bytes: usize, bytes: usize, extension: usize) -> Self {
         let payload = stripes::payload_bytes(bytes);
-        let fixed = node::header_bytes(key_bytes);
-        let span = if payload > fixed { (payload - fixed) / (1 + key_bytes + value_bytes) } else { 0 };
+        let first = node::header_bytes(key_bytes) + extension;
+        let span = if payload > first { (payload - first) / (1 + key_bytes + value_bytes) } else { 0 };
         let span = if span > SPAN_MAX { SPAN_MAX } else { span };
-        Self { key_bytes, value_bytes, span, bytes: bytes / 64 * 64 }
+        Self { key_bytes, value_bytes, span, bytes: bytes / 64 * 64, first }
     }
 
     /// Payload bytes of an entry.
@@ -74,7 +88,7 @@ impl LeafShape {
     /// Payload offset of entry `slot`.
     #[inline]
     pub const fn entry_at(&self, slot: usize) -> usize {
-        node::header_bytes(self.key_bytes) + slot * self.entry_bytes()
+        self.first + slot * self.entry_bytes()
     }
 
     /// What a WRITE of one entry covers, relative to the node.
@@ -86,9 +100,9 @@ impl LeafShape {
 
 /// An image of a leaf whose node versions agree and whose header was judged.
 #[derive(Clone, Copy)]
-pub struct Leaf<'a> {
+pub struct Leaf<'a, B = &'a [u8]> {
     shape: &'a LeafShape,
-    image: &'a [u8],
+    image: B,
 }
 
 impl<'a> Leaf<'a> {
@@ -96,29 +110,6 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub const fn new(shape: &'a LeafShape, image: &'a [u8]) -> Self {
         Self { shape, image }
-    }
-
-    /// The entries, with a cursor at the control byte of each.
-    #[inline]
-    fn entries(&self) -> impl Iterator<Item = (usize, Cursor)> {
-        let entry_bytes = self.shape.entry_bytes();
-        let mut next = Cursor::at(self.shape.entry_at(0));
-        (0..self.shape.span).map(move |slot| {
-            let here = next;
-            next = next.forward(entry_bytes);
-            (slot, here)
-        })
-    }
-
-    #[inline]
-    fn control(&self, slot: usize) -> u8 {
-        stripes::byte(self.image, self.shape.entry_at(slot))
-    }
-
-    /// Whether `slot` holds a record.
-    #[inline]
-    pub fn is_occupied(&self, slot: usize) -> bool {
-        self.control(slot) & OCCUPIED != 0
     }
 
     /// Whether entry `slot` is of one WRITE.
@@ -156,60 +147,6 @@ impl<'a> Leaf<'a> {
             Some(_) => Err(DecodeError::Torn),
             None => self.all_whole().map(|()| None),
         }
-    }
-
-    #[inline]
-    fn scan_for(&self, key: &[u8]) -> Option<usize> {
-        if let Ok(key) = <[u8; 8]>::try_from(key) {
-            return self.scan_for_8(key);
-        }
-        (0..self.shape.span).find(|&slot| {
-            self.is_occupied(slot) && stripes::compare(self.image, self.shape.entry_at(slot) + 1, key).is_eq()
-        })
-    }
-
-    /// The 8-byte case: a comparison of words per entry.
-    #[inline]
-    fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
-        let wanted = u64::from_le_bytes(key);
-        self.entries()
-            .find(|(_, entry)| entry.forward(1).word(self.image) == wanted && entry.byte(self.image) & OCCUPIED != 0)
-            .map(|(slot, _)| slot)
-    }
-
-    /// The first slot without a record.
-    #[inline]
-    pub(crate) fn free_slot(&self) -> Option<usize> {
-        self.entries().find(|(_, entry)| entry.byte(self.image) & OCCUPIED == 0).map(|(slot, _)| slot)
-    }
-
-    /// Records in the leaf.
-    pub fn records(&self) -> usize {
-        self.entries().filter(|(_, entry)| entry.byte(self.image) & OCCUPIED != 0).count()
-    }
-
-    /// Copies the key of `slot` out.
-    #[inline]
-    pub fn read_key(&self, slot: usize, out: &mut [u8]) {
-        stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
-    }
-
-    /// Copies the value of `slot` out.
-    #[inline]
-    pub fn read_value(&self, slot: usize, out: &mut [u8]) {
-        stripes::read(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, out);
-    }
-
-    /// Whether the value of `slot` is `value`.
-    #[inline]
-    pub(crate) fn value_is(&self, slot: usize, value: &[u8]) -> bool {
-        stripes::compare(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value).is_eq()
-    }
-
-    /// Copies the record of `slot`, key and value, out.
-    #[inline]
-    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
-        stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
     }
 
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
@@ -299,49 +236,102 @@ impl<'a> Leaf<'a> {
     }
 }
 
+impl<'a, B: Bytes> Leaf<'a, B> {
+    /// A view of the leaf in `image`, wherever that is.
+    #[inline]
+    pub const fn over(shape: &'a LeafShape, image: B) -> Self {
+        Self { shape, image }
+    }
+
+    /// The entries, with a cursor at the control byte of each.
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = (usize, Cursor)> {
+        let entry_bytes = self.shape.entry_bytes();
+        let mut next = Cursor::at(self.shape.entry_at(0));
+        (0..self.shape.span).map(move |slot| {
+            let here = next;
+            next = next.forward(entry_bytes);
+            (slot, here)
+        })
+    }
+
+    #[inline]
+    fn control(&self, slot: usize) -> u8 {
+        Cursor::at(self.shape.entry_at(slot)).byte(self.image)
+    }
+
+    /// Whether `slot` holds a record.
+    #[inline]
+    pub fn is_occupied(&self, slot: usize) -> bool {
+        self.control(slot) & OCCUPIED != 0
+    }
+
+    /// The slot that has `key`, in an image of one instant; in another one, perhaps.
+    #[inline]
+    pub(crate) fn scan_for(&self, key: &[u8]) -> Option<usize> {
+        if let Ok(key) = <[u8; 8]>::try_from(key) {
+            return self.scan_for_8(key);
+        }
+        let has_key = |entry: Cursor| entry.forward(1).compare(self.image, key).is_eq();
+        let is_found = |entry: Cursor| entry.byte(self.image) & OCCUPIED != 0 && has_key(entry);
+        self.entries().find(|(_, entry)| is_found(*entry)).map(|(slot, _)| slot)
+    }
+
+    /// The 8-byte case: a comparison of words per entry.
+    #[inline]
+    fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
+        let wanted = u64::from_le_bytes(key);
+        self.entries()
+            .find(|(_, entry)| entry.forward(1).word(self.image) == wanted && entry.byte(self.image) & OCCUPIED != 0)
+            .map(|(slot, _)| slot)
+    }
+
+    /// The first slot without a record.
+    #[inline]
+    pub(crate) fn free_slot(&self) -> Option<usize> {
+        self.entries().find(|(_, entry)| entry.byte(self.image) & OCCUPIED == 0).map(|(slot, _)| slot)
+    }
+
+    /// Records in the leaf.
+    pub fn records(&self) -> usize {
+        self.entries().filter(|(_, entry)| entry.byte(self.image) & OCCUPIED != 0).count()
+    }
+
+    /// Copies the key of `slot` out.
+    #[inline]
+    pub fn read_key(&self, slot: usize, out: &mut [u8]) {
+        Cursor::at(self.shape.entry_at(slot) + 1).read(self.image, out);
+    }
+
+    /// Copies the value of `slot` out.
+    #[inline]
+    pub fn read_value(&self, slot: usize, out: &mut [u8]) {
+        Cursor::at(self.shape.entry_at(slot) + 1 + self.shape.key_bytes).read(self.image, out);
+    }
+
+    /// Whether the value of `slot` is `value`.
+    #[inline]
+    pub(crate) fn value_is(&self, slot: usize, value: &[u8]) -> bool {
+        Cursor::at(self.shape.entry_at(slot) + 1 + self.shape.key_bytes).compare(self.image, value).is_eq()
+    }
+
+    /// Copies the record of `slot`, key and value, out.
+    #[inline]
+    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
+        Cursor::at(self.shape.entry_at(slot) + 1).read(self.image, out);
+    }
+}
+
 /// Changes to an image of a leaf that is locked, or unlinked.
-pub struct LeafMut<'a> {
+pub struct LeafMut<'a, B: BytesMut + ?Sized = [u8]> {
     shape: &'a LeafShape,
-    image: &'a mut [u8],
+    image: &'a mut B,
 }
 
 impl<'a> LeafMut<'a> {
     /// A mutable view of `image`.
     pub fn new(shape: &'a LeafShape, image: &'a mut [u8]) -> Self {
         Self { shape, image }
-    }
-
-    /// A read-only view.
-    pub fn view(&self) -> Leaf<'_> {
-        Leaf { shape: self.shape, image: self.image }
-    }
-
-    fn touch(&mut self, slot: usize, occupied: bool) {
-        let at = self.shape.entry_at(slot);
-        let reset = planted(Mutant::DELETE_RESETS_VERSION) && !occupied;
-        // The byte is a remote one: in a damaged leaf it may be the largest.
-        let version = if reset { 0 } else { self.view().control(slot).wrapping_add(1) & VERSION_MASK };
-        stripes::write(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
-        stripes::set_entry_version(self.image, at, self.shape.entry_bytes(), version);
-    }
-
-    /// Puts a record into `slot`.
-    pub fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
-        let at = self.shape.entry_at(slot);
-        stripes::write(self.image, at + 1, key);
-        stripes::write(self.image, at + 1 + self.shape.key_bytes, value);
-        self.touch(slot, true);
-    }
-
-    /// Replaces the value in `slot`.
-    pub fn set_value(&mut self, slot: usize, value: &[u8]) {
-        stripes::write(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value);
-        self.touch(slot, true);
-    }
-
-    /// Removes the record in `slot`; its bytes stay.
-    pub fn clear(&mut self, slot: usize) {
-        self.touch(slot, false);
     }
 
     /// Copies the record in `slot` of `from` into `to`.
@@ -357,6 +347,46 @@ impl<'a> LeafMut<'a> {
             done += now;
         }
         self.touch(to, true);
+    }
+}
+
+impl<'a, B: BytesMut + ?Sized> LeafMut<'a, B> {
+    /// A mutable view of the leaf in `image`, wherever that is.
+    pub fn over(shape: &'a LeafShape, image: &'a mut B) -> Self {
+        Self { shape, image }
+    }
+
+    /// A read-only view.
+    pub fn view(&self) -> Leaf<'_, B::View<'_>> {
+        Leaf { shape: self.shape, image: self.image.view() }
+    }
+
+    fn touch(&mut self, slot: usize, occupied: bool) {
+        let at = self.shape.entry_at(slot);
+        let reset = planted(Mutant::DELETE_RESETS_VERSION) && !occupied;
+        // The byte is a remote one: in a damaged leaf it may be the largest.
+        let version = if reset { 0 } else { self.view().control(slot).wrapping_add(1) & VERSION_MASK };
+        stripes::write_to(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
+        stripes::set_entry_version_of(self.image, at, self.shape.entry_bytes(), version);
+    }
+
+    /// Puts a record into `slot`.
+    pub fn put(&mut self, slot: usize, key: &[u8], value: &[u8]) {
+        let at = self.shape.entry_at(slot);
+        stripes::write_to(self.image, at + 1, key);
+        stripes::write_to(self.image, at + 1 + self.shape.key_bytes, value);
+        self.touch(slot, true);
+    }
+
+    /// Replaces the value in `slot`.
+    pub fn set_value(&mut self, slot: usize, value: &[u8]) {
+        stripes::write_to(self.image, self.shape.entry_at(slot) + 1 + self.shape.key_bytes, value);
+        self.touch(slot, true);
+    }
+
+    /// Removes the record in `slot`; its bytes stay.
+    pub fn clear(&mut self, slot: usize) {
+        self.touch(slot, false);
     }
 }
 

@@ -164,7 +164,8 @@ impl<'s> Actor<'_, 's> {
                 |page| {
                     let number = page.image().word(0);
                     let floor = Lsn::from_bits(world.log.load(Relaxed) + 1);
-                    let mut writing = page.record(floor, || Lsn::from_bits(world.log.fetch_add(1, Relaxed) + 1))?;
+                    let mut writing =
+                        page.record(floor, || Ok::<_, Refused>(Lsn::from_bits(world.log.fetch_add(1, Relaxed) + 1)))??;
                     writing.put(0, &words_of(number + 1));
                     assert_eq!(
                         u64::from(number),

@@ -136,11 +136,11 @@ fn records_are_never_missing() -> bool {
     let mut all = true;
     with_pages(|store, one, names| {
         let change = |page: &mut Page<'_, '_>| {
-            let assign = || {
+            let mut assign = || {
                 all &= (1..=9).contains(&oldest(store));
                 Lsn::from_bits(9)
             };
-            page.record(Lsn::from_bits(8), assign).map(|writing| writing.lsn())
+            page.record(Lsn::from_bits(8), || Ok::<_, Refused>(assign()))?.map(|writing| writing.lsn())
         };
         assert_eq!(store.change(one, names[0], || true, change), Ok(Lsn::from_bits(9)));
         all &= oldest(store) == 8;
@@ -200,7 +200,7 @@ fn nothing_waits_for_a_latch_for_ever() {
                 assert_eq!(set(store, one, names[0], 2, 2), Err(Refused::Busy));
                 assert_eq!(store.freeze(one, names[0]), Err(Refused::Busy));
                 assert_eq!(number(store, names[0]), Ok(0), "readers do not mind the latch");
-                let _writing = page.record(Lsn::from_bits(2), || Lsn::from_bits(2))?;
+                let _writing = page.record(Lsn::from_bits(2), || Ok::<_, Refused>(Lsn::from_bits(2)))??;
                 assert_eq!(number(store, names[0]), Err(Refused::Busy), "but they do mind a write");
                 assert_eq!(number(store, names[1]), Ok(1));
                 Ok(())

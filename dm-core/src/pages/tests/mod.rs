@@ -87,7 +87,7 @@ fn set(store: &PageStore<'_>, lane: &Lane<'_>, name: FrameName, number: u32, lsn
         name,
         || true,
         |page| {
-            let mut writing = page.record(Lsn::from_bits(lsn), || Lsn::from_bits(lsn))?;
+            let mut writing = page.record(Lsn::from_bits(lsn), || Ok::<_, Refused>(Lsn::from_bits(lsn)))??;
             writing.put(0, &number.to_le_bytes());
             Ok(())
         },
