@@ -477,6 +477,15 @@ pub enum Cause {
     /// This compute node has been fenced. It may join again with a new incarnation.
     #[error("this compute node has been fenced off")]
     Fenced,
+    /// The key belongs to a range that this compute node does not own. `row` owned it in `epoch`, as far as this compute
+    /// node knows; row 0: nobody did.
+    #[error("the key belongs to compute-node row {} since epoch {epoch} (0 = nobody)", row.0)]
+    NotOwner {
+        /// The owner's row.
+        row: RowId,
+        /// The epoch that was seen.
+        epoch: u32,
+    },
     /// The operation was part of a batch whose leader was dropped, or failed with an unknown effect.
     #[error("the operation that this one was combined with was lost")]
     LeaderLost,

@@ -37,6 +37,7 @@ macro_rules! rooms {
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*
             dex::mutants::DECLARED,
+            dex::serve::mutants::DECLARED,
             items::mutants::DECLARED,
         ];
     };

@@ -25,7 +25,8 @@ const FLOORS: &[&[&str]] = &[
     &["compute", "pages"],
     &["index"],
     &["btree", "radix"],
-    &["sherman", "chime", "smart", "dolphin", "dex", "toy"],
+    &["sherman", "chime", "smart", "dolphin", "toy"],
+    &["dex"],
     &["items"],
     &["rooms"],
 ];

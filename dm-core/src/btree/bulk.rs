@@ -24,6 +24,23 @@ const fn four_fifths(span: usize, least: usize) -> usize {
     if fill < least { least } else { fill }
 }
 
+/// Opens the first leaf of a load: without a future of its own in those that do it.
+macro_rules! open_first {
+    ($index:expr, $lane:expr, $load:expr) => {{
+        let (index, port) = ($index, $lane.port());
+        let at = index.tree().scratch.small;
+        let (node, offset) = index.tree().root_word;
+        port.call(Request::read(Label::Root, node, offset, 8, at)).await?;
+        if port.with(|scratch| word_at(scratch, at)) != 0 {
+            return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
+        }
+        let fresh = index.allocate($lane, NodeClass::Leaf).await?;
+        port.with(|scratch| index.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..index.plan().key_bytes]));
+        $load.open[0] = Open { fresh, used: 0 };
+        $load.levels = 1;
+    }};
+}
+
 /// Bulk loads of any index of this family.
 pub(crate) trait Bulk<'s>: Leaves<'s> {
     /// Appends the operation's record.
@@ -40,21 +57,33 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         result
     }
 
+    /// Opens the first leaf, if there is none. With `cuts`, the next one begins at the operation's key, whether the open one
+    /// has records or not: for a kind whose leaves have to begin at certain keys. These ascend together with the keys of
+    /// the records.
+    async fn bulk_open(&self, lane: &Lane<'_>, cuts: bool) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        let mut load = *self.bulk().lock();
+        if load.broken {
+            return Err(BROKEN);
+        }
+        // It stays so if this future is dropped, or fails.
+        self.bulk().lock().broken = true;
+        if load.levels == 0 {
+            open_first!(self, lane, load);
+        }
+        if cuts {
+            self.close_leaf(lane, &mut load).await?;
+        }
+        *self.bulk().lock() = load;
+        Ok(())
+    }
+
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         let port = lane.port();
         // The last key lies in the help range, which nothing else uses in a bulk load.
         let last = self.tree().scratch.help.clone();
         if load.levels == 0 {
-            let at = self.tree().scratch.small;
-            let (node, offset) = self.tree().root_word;
-            port.call(Request::read(Label::Root, node, offset, 8, at)).await?;
-            if port.with(|scratch| word_at(scratch, at)) != 0 {
-                return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
-            }
-            let fresh = self.allocate(lane, NodeClass::Leaf).await?;
-            port.with(|scratch| self.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..self.plan().key_bytes]));
-            load.open[0] = Open { fresh, used: 0 };
-            load.levels = 1;
+            open_first!(self, lane, load);
         } else {
             let ascends = port.with(|scratch| scratch.get(self.plan().key.clone()) > scratch.get(last.clone()));
             if !ascends {

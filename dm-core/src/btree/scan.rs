@@ -23,7 +23,7 @@ use core::ops::Range;
 use heapless::Vec;
 
 /// Leaves one submit READs at most.
-const LEAVES_MAX: usize = 8;
+pub(crate) const LEAVES_MAX: usize = 8;
 
 /// Progress of a scan.
 #[derive(Clone, Copy)]
@@ -34,6 +34,23 @@ pub(crate) struct Progress {
     after: bool,
 }
 
+impl Progress {
+    /// At the beginning of a scan whose pages have up to `page_records` records.
+    pub(crate) fn begin(operation: &Operation, page_records: usize) -> Self {
+        Self { records: 0, wanted: (operation.limit as usize).min(page_records), after: operation.after }
+    }
+
+    /// Records that are in the page.
+    pub(crate) const fn records(&self) -> usize {
+        self.records
+    }
+
+    /// Records that are to be in the page, if there are as many.
+    pub(crate) const fn wanted(&self) -> usize {
+        self.wanted
+    }
+}
+
 /// Result of taking from one leaf.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
@@ -41,7 +58,8 @@ pub(crate) struct Taken {
     full: bool,
     /// The leaf is the last of the tree, or ends past the upper bound.
     last: bool,
-    sibling: Address,
+    /// The leaf's right neighbour.
+    pub(crate) sibling: Address,
 }
 
 /// Scans of any index of this family.
@@ -56,11 +74,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 scratch.copy_within(self.plan().key.clone(), bound.start);
             }
         });
-        let mut progress = Progress {
-            records: 0,
-            wanted: (operation.limit as usize).min(self.plan().page_records()),
-            after: operation.after,
-        };
+        let mut progress = Progress::begin(operation, self.plan().page_records());
         if progress.wanted == 0 {
             // No leaf was READ, so there may be more.
             return Ok(Outcome::Page { records: 0, more: true });

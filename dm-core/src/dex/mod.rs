@@ -11,8 +11,9 @@
 //! └───────────────────────┘    └─────────────────────────────────────┘    └───────────────────────┘
 //! ```
 //!
-//! **What exists**: rooms that stand on their own, and nothing that uses them. The kind is not in the
-//! [registry](crate::registry), and no index of it can be created.
+//! **What exists**: an index that creates its leaves, serves what one compute node owns, splits leaves and scans; and, over
+//! traits, what recovers a dead owner's entries. The two are not joined yet, and leaves are not merged. So the kind is not in
+//! the [registry](crate::registry), and no pool has an index of it.
 //!
 //! | room | what it is | exists |
 //! |---|---|---|
@@ -22,16 +23,22 @@
 //! | [`image`] | images of pages in front of their flushes | layout, and which image counts |
 //! | [`pages`](crate::pages) | frames of leaves: fills, changes, dirty pages, eviction; log sequence numbers | yes |
 //! | [`flush`] | a page goes to its memory node: image, page, completion | yes |
-//! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | over traits, which no leaf has yet |
-//! | operations, parameters | | no |
+//! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | over traits |
+//! | [`leaf`] | leaves: Sherman's, with an LSN | yes |
+//! | [`parameters`] | what is fixed at creation, and the catalog's block | yes |
+//! | [`serve`] | creation, gets, changes, scans, splits; what an answer means | yes; no merges |
+//! | moves of entries | | no |
 
 pub mod flush;
 pub mod image;
+pub mod leaf;
 pub mod log;
 pub mod mutants;
 pub mod ownership;
+pub mod parameters;
 pub mod recover;
 pub mod restore;
+pub mod serve;
 #[cfg(test)]
 mod tests;
 #[doc = include_str!("plan.md")]

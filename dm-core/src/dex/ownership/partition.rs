@@ -114,6 +114,11 @@ impl<'s> Partition<'s> {
         self.boundaries.get(rank * self.key_bytes..(rank + 1) * self.key_bytes)
     }
 
+    /// The boundary of that rank, if there are so many entries: 0 is the least key.
+    pub fn boundary_of_rank(&self, rank: u32) -> Option<&'s [u8]> {
+        self.boundary(rank as usize)
+    }
+
     /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
     fn rank_of(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.order.len());

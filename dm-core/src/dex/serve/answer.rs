@@ -1,0 +1,68 @@
+//! What an answer waits for.
+//!
+//! **The lease.** An answer from this compute node's memory may be old, if the compute node was paused and others have taken
+//! its entry over. So the lease is looked at after the leaf was read. If it is valid then, nobody had waited a whole lease
+//! when the leaf was read, and nobody had been admitted. A change that is in the ring, or in its page, needs no lease: its
+//! completion came before the fence, and what was there at the fence is what is replayed.
+//!
+//! **The log.** A change is seen by lanes of this compute node before it is durable. An answer that tells of it waits until
+//! it is, so that nobody outside learns what a death takes back. LSNs of earlier tenures were durable, or were replayed.
+
+use super::{Dex, Level};
+use crate::dex::log::append;
+use crate::dex::ownership::partition::Tenure;
+use crate::lane::Lane;
+use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
+use crate::operation::{Cause, OpError};
+use crate::pages::lsn::Lsn;
+use crate::pages::{Acquired, Admit};
+use crate::remote::address::Address;
+
+impl Dex<'_> {
+    /// Fails if the lease is not valid now.
+    pub(super) fn check_lease(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        if (self.may_answer)(lane) || planted(Mutant::LEASE_UNCHECKED_ON_A_HIT) {
+            return Ok(());
+        }
+        lane.mark(Mark::SELF_FENCED);
+        Err(OpError::harmless(Cause::Fenced))
+    }
+
+    /// Waits for what an answer means that tells of a leaf with this LSN, which was read before.
+    pub(super) async fn answer_read(&self, lane: &Lane<'_>, tenure: Tenure, lsn: Lsn) -> Result<(), OpError> {
+        self.check_lease(lane)?;
+        if self.level(lane) == Level::Cache || lsn.epoch() != tenure.epoch || planted(Mutant::UNDURABLE_READ_ANSWERED) {
+            return Ok(());
+        }
+        // What was read is not this operation's change: if it does not become durable, nothing was changed.
+        self.wait_durable(lane, lsn).await.map_err(|error| OpError::harmless(error.cause))
+    }
+
+    /// Waits until a record of this compute node's ring is durable.
+    pub(super) async fn wait_durable(&self, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpError> {
+        if self.log.is_durable(lsn) {
+            return Ok(());
+        }
+        append::wait(self.site(), lane, lsn).await
+    }
+
+    /// Waits until a change of the leaf is in its page: flushes the leaf, if nobody does.
+    pub(super) async fn wait_flushed(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
+        loop {
+            match self.store.acquire(lane, leaf, Admit::Never).await? {
+                Acquired::Frame(name) => {
+                    if self.flush_frame(lane, name, lsn).await? {
+                        return Ok(());
+                    }
+                }
+                // It was evicted, and it was clean then.
+                Acquired::Mine(fill) => return self.end_fill(lane, &fill).await,
+                Acquired::NoFrame | Acquired::NoFill => {
+                    return Err(OpError::harmless(Cause::BadInput("the lane has fills that it has not ended")));
+                }
+            }
+            lane.check_deadline()?;
+        }
+    }
+}

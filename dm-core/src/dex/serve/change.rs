@@ -1,0 +1,236 @@
+//! Insert, update, upsert, `update_if`, delete and `delete_if`: one procedure.
+//!
+//! Steps under the frame's latch, without a request: the tenure is checked again; decide; note the frame as dirty from the
+//! log's next line on; stage the record; change the words; stamp the LSN. Then the answer waits for what its level says.
+//!
+//! It linearizes under the latch. It is seen by lanes of this compute node only until then, and those answer as late as it
+//! does.
+//!
+//! **A leaf that is not admitted** is this lane's alone by its fill. A record `none` gives the change an LSN, so that a
+//! replay leaves it alone; the leaf is WRITTEN, with its image in front; then the fill ends. A completion says that the
+//! change is in its page, which is what level `pool` asks for.
+
+use super::find::{Look, Place, Visited};
+use super::{Dex, Level};
+use crate::btree::leaves::Leaves;
+use crate::btree::link::raise_node_version;
+use crate::btree::node::{FenceCheck, Wanted};
+use crate::dex::leaf;
+use crate::dex::log::record::Change;
+use crate::dex::log::state::Full;
+use crate::dex::ownership::partition::Tenure;
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::layout::stripes::{Bytes, BytesMut};
+use crate::operation::{Arguments, Cause, OpError, OperationKind, Outcome, unknown};
+use crate::pages::lsn::Lsn;
+use crate::pages::{Admit, FrameName, Page, Refused};
+use crate::remote::address::Address;
+use crate::sherman::layout::{Leaf, LeafMut};
+
+/// What a change of a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The leaf stays as it is.
+    Nothing,
+    /// A record goes into this slot.
+    Put(usize),
+    /// The record in this slot gets the new value.
+    SetValue(usize),
+    /// The record in this slot goes.
+    Clear(usize),
+    /// A record has to go in and there is no slot.
+    NoRoom,
+}
+
+/// What a look at the leaf has decided and done.
+pub(super) enum Decided {
+    /// `lsn`: of the change; or, if nothing is `changed`, for which the answer waits.
+    Done { outcome: Outcome, lsn: Lsn, changed: bool },
+    /// The leaf has to split first.
+    NoRoom,
+    /// The log has no room: nothing was changed.
+    Full(Full),
+}
+
+impl Dex<'_> {
+    pub(super) async fn change(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
+        let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
+        let tenure = self.tenure(lane)?;
+        let mut attempts = 0;
+        loop {
+            let look = |place, wanted: &_| self.decide(lane, kind, tenure, place, wanted);
+            let visited = self.visit_owned(lane, &self.plan.key, Admit::ByChance, look).await?;
+            let Some(Visited { seen, leaf, fill, help }) = visited else {
+                if inserts {
+                    return Err(OpError::harmless(Cause::BadInput("the index has no leaves yet")).into());
+                }
+                return Ok(Outcome::Absent);
+            };
+            let is_cached = fill.is_none();
+            if let (Decided::Done { lsn, changed: true, .. }, Some(_)) = (&seen, &fill) {
+                // If that fails, settling ends the fill when no WRITE can land any more.
+                self.write_back(lane, leaf, tenure, *lsn).await?;
+            }
+            if let Some(fill) = &fill {
+                self.end_fill(lane, fill).await?;
+            }
+            match seen {
+                Decided::Done { outcome, lsn, changed } => {
+                    match (changed, is_cached) {
+                        (false, _) => self.answer_read(lane, tenure, lsn).await?,
+                        (true, true) => self.answer_change(lane, leaf, lsn).await?,
+                        // The WRITE has completed: that was before anybody has fenced this compute node.
+                        (true, false) => {}
+                    }
+                    if help.is_some() {
+                        self.help(lane, help).await;
+                    }
+                    return Ok(outcome);
+                }
+                Decided::NoRoom => self.split(lane, leaf, tenure).await?,
+                Decided::Full(full) => self.make_room(lane, full).await?,
+            }
+            lane.attempt(&mut attempts, "making room for a record")?;
+        }
+    }
+
+    /// Decides what the operation does to the leaf, and does it.
+    fn decide(
+        &self,
+        lane: &Lane<'_>,
+        kind: OperationKind,
+        tenure: Tenure,
+        place: Place,
+        wanted: &Wanted,
+    ) -> Look<Decided> {
+        lane.port().with(|scratch| {
+            let Ok((mut arguments, image)) = self.plan.arguments_and(self.tree.leaf_image(0), scratch) else {
+                return Look::Corrupt("scratch shorter than planned");
+            };
+            match place {
+                Place::Frame(name) => self.decide_in_frame(lane, (kind, tenure), &mut arguments, name, wanted),
+                Place::Scratch => self.decide_in_scratch((kind, tenure), &mut arguments, image, wanted),
+            }
+        })
+    }
+
+    fn decide_in_frame(
+        &self,
+        lane: &Lane<'_>,
+        (kind, tenure): (OperationKind, Tenure),
+        arguments: &mut Arguments<'_>,
+        name: FrameName,
+        wanted: &Wanted,
+    ) -> Look<Decided> {
+        let decide = |page: &mut Page<'_, '_>| -> Result<Look<Decided>, Refused> {
+            let image = page.image();
+            match leaf::judge_cached(image, wanted, arguments.key()) {
+                Ok(FenceCheck::Here) => {}
+                judged => return Ok(Look::of(judged.map(Err))),
+            }
+            let (outcome, step) = plan_step(&Leaf::over(&self.leaf, image), kind, arguments);
+            let Some(record) = record_of(step, arguments) else {
+                return Ok(Look::Seen(unchanged(outcome, step, leaf::lsn(&self.leaf, image))));
+            };
+            let stage = || self.log.stage(tenure.entry, tenure.epoch, record);
+            let mut writing = match page.record(self.log.floor(), stage)? {
+                Ok(writing) => writing,
+                Err(full) => return Ok(Look::Seen(Decided::Full(full))),
+            };
+            let lsn = writing.lsn();
+            self.apply(&mut writing, step, arguments, lsn);
+            Ok(Look::Seen(Decided::Done { outcome, lsn, changed: true }))
+        };
+        self.store.change(lane, name, || self.partition.holds(tenure), decide).unwrap_or_else(Look::Refused)
+    }
+
+    /// As [`Dex::decide_in_frame`], of a leaf that is not admitted. Its image in the scratch is WRITTEN next.
+    fn decide_in_scratch(
+        &self,
+        (kind, tenure): (OperationKind, Tenure),
+        arguments: &mut Arguments<'_>,
+        image: &mut [u8],
+        wanted: &Wanted,
+    ) -> Look<Decided> {
+        match leaf::judge_cached(&*image, wanted, arguments.key()) {
+            Ok(FenceCheck::Here) => {}
+            judged => return Look::of(judged.map(Err)),
+        }
+        let (outcome, step) = plan_step(&Leaf::new(&self.leaf, image), kind, arguments);
+        if record_of(step, arguments).is_none() {
+            // All that it has is in its page.
+            return Look::Seen(unchanged(outcome, step, Lsn::NONE));
+        }
+        if !self.partition.holds(tenure) {
+            return Look::Refused(Refused::NoTenure);
+        }
+        match self.log.stage(tenure.entry, tenure.epoch, Change::None) {
+            Ok(lsn) => {
+                self.apply(image, step, arguments, lsn);
+                raise_node_version(image);
+                Look::Seen(Decided::Done { outcome, lsn, changed: true })
+            }
+            Err(full) => Look::Seen(Decided::Full(full)),
+        }
+    }
+
+    /// Changes the leaf in `image`, and stamps it.
+    fn apply<B: BytesMut + ?Sized>(&self, image: &mut B, step: Step, arguments: &Arguments<'_>, lsn: Lsn) {
+        let mut leaf = LeafMut::over(&self.leaf, image);
+        match step {
+            Step::Put(slot) => leaf.put(slot, arguments.key(), arguments.value()),
+            Step::SetValue(slot) => leaf.set_value(slot, arguments.value()),
+            Step::Clear(slot) => leaf.clear(slot),
+            Step::Nothing | Step::NoRoom => {}
+        }
+        leaf::stamp(&self.leaf, image, lsn);
+    }
+
+    /// Waits for what an answer to a change of a cached leaf means at the lane's level.
+    async fn answer_change(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
+        match self.level(lane) {
+            Level::Log => self.wait_durable(lane, lsn).await,
+            Level::Pool => self.wait_flushed(lane, leaf, lsn).await,
+            Level::Cache => self.check_lease(lane).map_err(|error| unknown(error.cause)),
+        }
+    }
+}
+
+/// What the operation does to a leaf that covers its key. The value that it finds goes to the output, if the outcome
+/// says it.
+fn plan_step<B: Bytes>(leaf: &Leaf<'_, B>, kind: OperationKind, arguments: &mut Arguments<'_>) -> (Outcome, Step) {
+    use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
+    let Some(slot) = leaf.scan_for(arguments.key()) else {
+        return match leaf.free_slot() {
+            _ if !matches!(kind, Insert | Upsert) => (Outcome::Absent, Step::Nothing),
+            Some(slot) => (Outcome::Inserted, Step::Put(slot)),
+            None => (Outcome::Inserted, Step::NoRoom),
+        };
+    };
+    let differs = matches!(kind, UpdateIf | DeleteIf) && !leaf.value_is(slot, arguments.expected());
+    if matches!(kind, Insert) || differs {
+        leaf.read_value(slot, arguments.output());
+    }
+    let outcome = kind.outcome_of_present(differs);
+    let step = match outcome {
+        Outcome::Updated | Outcome::Replaced => Step::SetValue(slot),
+        Outcome::Deleted => Step::Clear(slot),
+        _ => Step::Nothing,
+    };
+    (outcome, step)
+}
+
+/// `lsn`: for which the answer waits.
+fn unchanged(outcome: Outcome, step: Step, lsn: Lsn) -> Decided {
+    if step == Step::NoRoom { Decided::NoRoom } else { Decided::Done { outcome, lsn, changed: false } }
+}
+
+/// The log record of a step. `None`: it changes nothing.
+fn record_of<'a>(step: Step, arguments: &'a Arguments<'_>) -> Option<Change<'a>> {
+    match step {
+        Step::Put(_) | Step::SetValue(_) => Some(Change::Put { key: arguments.key(), value: arguments.value() }),
+        Step::Clear(_) => Some(Change::Delete { key: arguments.key() }),
+        Step::Nothing | Step::NoRoom => None,
+    }
+}

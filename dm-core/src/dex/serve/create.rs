@@ -1,0 +1,58 @@
+//! Creation and bulk load: leaves that end where entries do.
+//!
+//! An index begins with one empty leaf for each entry, and the inner nodes above: a bulk load without records, in which a
+//! leaf begins at each boundary. A bulk load with records does the same on its way.
+
+use super::Dex;
+use crate::btree::bulk::Bulk;
+use crate::btree::leaves::key_of;
+use crate::lane::Lane;
+use crate::operation::OpError;
+use crate::registry::KEY_BYTES_MAX;
+use core::sync::atomic::Ordering;
+
+impl Dex<'_> {
+    /// Makes the leaves of an index that has none, and the inner nodes above. Its ownership table is there.
+    pub async fn create(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.bulk_finish(lane).await
+    }
+
+    /// Appends the record in the scratch to a bulk load into an index without leaves.
+    pub async fn bulk_append(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let mut room = [0; KEY_BYTES_MAX];
+        let key = lane.port().with(|scratch| key_of(scratch, &self.plan.key, &mut room).len());
+        self.cut_to(lane, room.get(..key)).await?;
+        self.set_key(lane, room.get(..key).unwrap_or_default());
+        self.bulk_next(lane).await
+    }
+
+    /// Makes the records of a bulk load visible, and a leaf for each entry that has none.
+    pub async fn bulk_finish(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.bulk_open(lane, false).await?;
+        self.cut_to(lane, None).await?;
+        let ended = self.bulk_end(lane).await;
+        self.cuts.store(0, Ordering::Relaxed);
+        ended
+    }
+
+    fn set_key(&self, lane: &Lane<'_>, key: &[u8]) {
+        lane.port().with(|scratch| {
+            if let Some(place) = scratch.get_mut(self.plan.key.clone()) {
+                place.copy_from_slice(key);
+            }
+        });
+    }
+
+    /// Begins a leaf at each boundary that is not above `key`; `None`: at all that are left. The operation's key is
+    /// another one afterwards.
+    async fn cut_to(&self, lane: &Lane<'_>, key: Option<&[u8]>) -> Result<(), OpError> {
+        loop {
+            let rank = self.cuts.load(Ordering::Relaxed) + 1;
+            let next = self.partition.boundary_of_rank(rank);
+            let Some(next) = next.filter(|next| key.is_none_or(|key| *next <= key)) else { return Ok(()) };
+            self.set_key(lane, next);
+            self.bulk_open(lane, true).await?;
+            self.cuts.store(rank, Ordering::Relaxed);
+        }
+    }
+}

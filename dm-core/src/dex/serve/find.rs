@@ -1,0 +1,261 @@
+//! From a key to its leaf: by the route, and through the page store.
+//!
+//! A leaf that a route leads to may be another compute node's, if the route is old. It is READ, since nobody can tell
+//! before, and it does not come into a frame: only a leaf that covers the operation's key does, whose tenure this compute
+//! node has. Leaves end where entries do, so all of that leaf is its own.
+//!
+//! A lane that READs has the page's fill. It ends the fill in every case; if its future is dropped, settling does.
+
+use super::Dex;
+use crate::btree::descent::DescentCursor;
+use crate::btree::leaves::{Leaves, key_of};
+use crate::btree::node::{self, FenceCheck, Wanted};
+use crate::btree::read::Target;
+use crate::btree::router::Router;
+use crate::btree::{MOVES_MAX, Tree};
+use crate::error::DecodeError;
+use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
+use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
+use crate::operation::{Cause, OpError};
+use crate::pages::{Acquired, Admit, Fill, FrameName, Refused};
+use crate::registry::KEY_BYTES_MAX;
+use crate::remote::address::Address;
+use core::ops::Range;
+
+/// Where a leaf is.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// In a frame.
+    Frame(FrameName),
+    /// In node image 0. This lane has the page's fill, and nobody else has a copy.
+    Scratch,
+}
+
+/// Result of a look at a leaf, or of a change.
+pub(super) enum Look<R> {
+    /// The leaf covers the key.
+    Seen(R),
+    /// The key is in another leaf.
+    Elsewhere(FenceCheck),
+    /// It is not what the pointer promised.
+    Stale,
+    /// The page store did not do it.
+    Refused(Refused),
+    /// Remote bytes that no writer produces.
+    Corrupt(&'static str),
+}
+
+impl<R> Look<R> {
+    pub(super) fn of(seen: Result<Result<R, FenceCheck>, DecodeError>) -> Self {
+        match seen {
+            Ok(Ok(seen)) => Self::Seen(seen),
+            Ok(Err(elsewhere)) => Self::Elsewhere(elsewhere),
+            Err(DecodeError::Corrupt(what)) => Self::Corrupt(what),
+            Err(_) => Self::Stale,
+        }
+    }
+}
+
+/// A leaf that covers the key, and what was seen there.
+pub(super) struct Visited<R> {
+    pub(super) seen: R,
+    pub(super) leaf: Address,
+    /// The leaf is not admitted: it is in node image 0, and this is its fill, which the caller ends.
+    pub(super) fill: Option<Fill>,
+    /// A half-split to finish, its separator in the `help` range.
+    pub(super) help: Option<(u8, Address)>,
+}
+
+impl Dex<'_> {
+    /// Finds the leaf that covers the key at scratch range `key`, and looks at it. `None`: the index has no leaf.
+    pub(super) async fn visit_owned<R>(
+        &self,
+        lane: &Lane<'_>,
+        key: &Range<usize>,
+        admit: Admit,
+        mut look: impl FnMut(Place, &Wanted) -> Look<R>,
+    ) -> Result<Option<Visited<R>>, Interrupt> {
+        let mut cached = true;
+        let mut attempts = 0;
+        loop {
+            let route = if cached { self.tree.route(lane, key) } else { None };
+            let mut cursor = match route {
+                Some(cursor) => cursor,
+                None => match self.tree.locate(lane, key, cached).await? {
+                    Some(cursor) => cursor,
+                    None => return Ok(None),
+                },
+            };
+            cursor.begins_again(attempts);
+            if let Some(visited) = self.visit_from(lane, &mut cursor, key, admit, &mut look).await? {
+                return Ok(Some(visited));
+            }
+            lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
+            self.tree.forget_root(lane);
+            cached = false;
+            lane.attempt(&mut attempts, "finding the leaf of a key")?;
+        }
+    }
+
+    /// As [`Dex::visit_owned`], from a descent cursor. `None`: that does not lead to the leaf.
+    async fn visit_from<R>(
+        &self,
+        lane: &Lane<'_>,
+        cursor: &mut DescentCursor,
+        key: &Range<usize>,
+        admit: Admit,
+        look: &mut impl FnMut(Place, &Wanted) -> Look<R>,
+    ) -> Result<Option<Visited<R>>, Interrupt> {
+        let mut moves = 0;
+        while moves < MOVES_MAX {
+            lane.check_deadline()?;
+            let leaf = cursor.address;
+            let wanted = self.leaf_wanted(leaf);
+            let (look, fill) = match self.store.acquire(lane, leaf, admit).await? {
+                Acquired::Frame(name) => {
+                    let seen = look(Place::Frame(name), &wanted);
+                    if let Look::Refused(refused) = seen {
+                        self.wait_out(lane, name, refused, key).await?;
+                        continue;
+                    }
+                    if let Look::Elsewhere(_) = seen {
+                        // The router learns from an image. A refused copy may be a mixture, and its fence no separator.
+                        let image = self.tree.leaf_image(0);
+                        let copied = lane.port().with(|scratch| self.store.copy(name, 0, image.of_mut(scratch)));
+                        if copied.is_err() {
+                            continue;
+                        }
+                    }
+                    (seen, None)
+                }
+                Acquired::Mine(fill) => match self.fill(lane, &fill, &wanted, key).await? {
+                    Look::Seen(()) if fill.is_admitted() => {
+                        self.admit(lane, &fill).await?;
+                        continue;
+                    }
+                    Look::Seen(()) => (look(Place::Scratch, &wanted), Some(fill)),
+                    Look::Elsewhere(found) => (Look::Elsewhere(found), Some(fill)),
+                    _ => (Look::Stale, Some(fill)),
+                },
+                Acquired::NoFrame => {
+                    self.make_clean(lane).await?;
+                    continue;
+                }
+                Acquired::NoFill => {
+                    return Err(OpError::harmless(Cause::BadInput("the lane has fills that it has not ended")).into());
+                }
+            };
+            if let Look::Seen(seen) = look {
+                return Ok(Some(Visited { seen, leaf, fill, help: cursor.help }));
+            }
+            if let Some(fill) = fill
+                && !planted(Mutant::FILL_DROPPED)
+            {
+                self.end_fill(lane, &fill).await?;
+            }
+            match look {
+                Look::Elsewhere(found) => {
+                    self.tree.learn(lane, cursor, found, self.tree.leaf_image(0));
+                    moves += 1;
+                }
+                Look::Refused(Refused::NoTenure) => return Err(self.no_tenure(lane, key).into()),
+                Look::Corrupt(what) => return Err(Tree::corrupt(leaf, what).into()),
+                _ => {
+                    self.tree.forget(lane, cursor);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// READs a leaf into node image 0, whose fill this lane has, and judges it.
+    pub(super) async fn fill(
+        &self,
+        lane: &Lane<'_>,
+        fill: &Fill,
+        wanted: &Wanted,
+        key: &Range<usize>,
+    ) -> Result<Look<()>, Interrupt> {
+        let target: Target = self.leaf_target(fill.id(), 0);
+        let look = |scratch: &mut [u8]| {
+            let mut room = [0; KEY_BYTES_MAX];
+            let key = key_of(scratch, key, &mut room);
+            node::judge(target.image.of(scratch), wanted, key)
+        };
+        // Nobody writes it meanwhile, if it is this compute node's; another's that is torn is READ again for a while, and
+        // then it is no leaf to go on with.
+        let read = Tree::read_locked(lane, target, false, look).await;
+        match read {
+            Ok(Some(FenceCheck::Here)) => Ok(Look::Seen(())),
+            Ok(Some(elsewhere)) => Ok(Look::Elsewhere(elsewhere)),
+            Ok(None) => Ok(Look::Stale),
+            Err(error) => {
+                if let Cause::Corrupt { .. } = error.cause {
+                    self.end_fill(lane, fill).await?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Puts the leaf in node image 0 into the frame of its fill.
+    pub(super) async fn admit(&self, lane: &Lane<'_>, fill: &Fill) -> Result<(), OpError> {
+        self.admit_from(lane, fill, self.tree.leaf_image(0)).await
+    }
+
+    /// Puts the leaf in `image` into the frame of its fill.
+    pub(super) async fn admit_from(&self, lane: &Lane<'_>, fill: &Fill, image: Span) -> Result<(), OpError> {
+        loop {
+            match lane.port().with(|scratch| self.store.admit(lane, fill, image.of(scratch))) {
+                Ok(_) => return Ok(()),
+                Err(refused) => self.again(lane, refused).await?,
+            }
+        }
+    }
+
+    /// Ends a fill without a frame.
+    pub(super) async fn end_fill(&self, lane: &Lane<'_>, fill: &Fill) -> Result<(), OpError> {
+        while let Err(refused) = self.store.release(lane, fill) {
+            self.again(lane, refused).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a moment, because the store was asked when it could not do it.
+    pub(super) async fn again(&self, lane: &Lane<'_>, refused: Refused) -> Result<(), OpError> {
+        match refused {
+            Refused::MailboxFull => Ok(lane.port().submit().await?),
+            Refused::Busy => self.store.yield_now(lane).await,
+            _ => Err(OpError::harmless(Cause::BadInput("the page store does not know this page"))),
+        }
+    }
+
+    /// Waits until a frame that was refused may be asked again.
+    async fn wait_out(
+        &self,
+        lane: &Lane<'_>,
+        name: FrameName,
+        refused: Refused,
+        key: &Range<usize>,
+    ) -> Result<(), Interrupt> {
+        match refused {
+            Refused::Moved => Ok(()),
+            Refused::Frozen | Refused::Flushing => Ok(self.store.wait_for(lane, name).await?),
+            Refused::NoTenure => Err(self.no_tenure(lane, key).into()),
+            refused => Ok(self.again(lane, refused).await?),
+        }
+    }
+
+    /// The error of an operation whose tenure has ended since it began.
+    fn no_tenure(&self, lane: &Lane<'_>, key: &Range<usize>) -> OpError {
+        lane.port().with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            let (_, word) = self.partition.owner_of(key_of(scratch, key, &mut room));
+            OpError::harmless(Cause::NotOwner { row: word.row(), epoch: word.epoch() })
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! What operations post.
+
+use super::*;
+
+const READ_LEAF: (Verb, Label) = (Verb::Read, Label::Leaf);
+const APPEND: (Verb, Label) = (Verb::Write, Label::Redo);
+
+#[test]
+fn a_hit_posts_nothing_and_a_miss_reads_the_leaf() {
+    with_index(SETUP, |pool, dex, lanes| {
+        let lane = &lanes[0];
+        assert_eq!(get(pool, dex, lane, 1700), None);
+        pool.taken();
+        // The inner nodes are known now. Another leaf is missed once.
+        assert_eq!(get(pool, dex, lane, 2100), None);
+        assert_eq!(pool.taken(), [READ_LEAF]);
+        for key in [2100, 2999, 1000, 1700] {
+            assert_eq!(get(pool, dex, lane, key), None);
+            assert_eq!((pool.taken(), lane.port().round_trips()), (vec![], 0), "key {key}");
+        }
+        // A change that is in the ring: one WRITE. What it has changed costs nothing to read.
+        for (kind, outcome) in [
+            (OperationKind::Insert, Outcome::Inserted),
+            (OperationKind::Update, Outcome::Updated),
+            (OperationKind::Upsert, Outcome::Replaced),
+            (OperationKind::Delete, Outcome::Deleted),
+        ] {
+            assert_eq!(point(pool, dex, lane, kind, 2100, 5), Ok(outcome));
+            assert_eq!((pool.taken(), lane.port().round_trips()), (vec![APPEND], 1), "{kind:?}");
+            get(pool, dex, lane, 2100);
+            assert_eq!(point(pool, dex, lane, OperationKind::Update, 2101, 5), Ok(Outcome::Absent));
+            assert_eq!(pool.taken(), [], "{kind:?}");
+        }
+        dex.set_level(lane, Level::Cache);
+        assert_eq!(point(pool, dex, lane, OperationKind::Insert, 2100, 6), Ok(Outcome::Inserted));
+        assert_eq!(pool.taken(), []);
+        dex.set_level(lane, Level::Pool);
+        assert_eq!(point(pool, dex, lane, OperationKind::Update, 2100, 7), Ok(Outcome::Updated));
+        assert_eq!(pool.taken(), [(Verb::Write, Label::Node)]);
+    });
+}
+
+#[test]
+fn lanes_share_flights() {
+    let setup = Setup { lanes: 8, ..SETUP };
+    with_index(setup, |pool, dex, lanes| {
+        for key in [100, 1100] {
+            point(pool, dex, &lanes[0], OperationKind::Insert, key, 1).unwrap();
+        }
+        pool.taken();
+        let work = lanes.iter().map(|lane| {
+            set(dex, lane, 100 + 1000 * u64::from(lane.id().0 % 2), u64::from(lane.id().0), 0);
+            let future = dex.execute(lane, Operation::point(OperationKind::Update));
+            (lane, Box::pin(future) as Pin<Box<dyn Future<Output = _> + '_>>)
+        });
+        // In turns: all have staged before the first flight has landed.
+        let mut turn = 0;
+        let results = pool.run_all(work.collect(), |able| {
+            turn += 1;
+            turn % able
+        });
+        assert!(results.iter().all(|result| *result == Ok(Outcome::Updated)));
+        let appends = pool.taken();
+        assert!(appends.len() <= 3 && appends.iter().all(|request| *request == APPEND), "{appends:?}");
+    });
+}
+
+#[test]
+fn a_leaf_that_is_not_admitted_is_read_and_written() {
+    let setup = Setup { frames: 8, admission: Admission::per_10_000(0), ..SETUP };
+    with_index(setup, |pool, dex, lanes| {
+        let lane = &lanes[0];
+        // As long as frames were never used, pages get one. These have room for more than there are leaves.
+        for key in 0..60 {
+            point(pool, dex, lane, OperationKind::Insert, 60 * key, key).unwrap();
+        }
+        pool.run(lane, dex.flush_all(lane)).unwrap();
+        let mut unadmitted = 0;
+        for key in 0..60 {
+            pool.taken();
+            assert_eq!(point(pool, dex, lane, OperationKind::Update, 60 * key, key + 1), Ok(Outcome::Updated));
+            let requests = pool.taken();
+            if requests == [READ_LEAF, (Verb::Write, Label::Node)] {
+                unadmitted += 1;
+                assert_eq!(get(pool, dex, lane, 60 * key), Some(key + 1));
+                assert_eq!(pool.taken(), [READ_LEAF]);
+            } else {
+                // The records of changes before, whose leaves were not admitted, go with it.
+                assert!(requests.iter().all(|request| *request == APPEND), "key {key}: {requests:?}");
+            }
+        }
+        assert!((10..60).contains(&unadmitted), "{unadmitted} of 60");
+    });
+}
+
+#[test]
+fn a_key_of_another_entry_is_refused_with_its_owner() {
+    with_index(SETUP, |pool, dex, lanes| {
+        for kind in [OperationKind::Get, OperationKind::Upsert, OperationKind::Delete] {
+            let error = point(pool, dex, &lanes[0], kind, 4 * WIDTH, 1).unwrap_err();
+            assert_eq!(error, OpError::harmless(Cause::NotOwner { row: OTHER, epoch: 1 }));
+        }
+        assert_eq!(pool.taken(), []);
+        dex.partition.close(0);
+        let error = point(pool, dex, &lanes[0], OperationKind::Upsert, 5, 1).unwrap_err();
+        assert_eq!(error, OpError::harmless(Cause::NotOwner { row: ME, epoch: 1 }));
+    });
+}
+
+#[test]
+fn a_tenure_that_ends_while_an_operation_reads_ends_the_operation() {
+    with_index(SETUP, |pool, dex, lanes| {
+        let lane = &lanes[0];
+        set(dex, lane, 5, 1, 0);
+        let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Upsert)));
+        lane.port().start();
+        assert!(matches!(poll_once(lane.port(), future.as_mut()), Step::Requests));
+        dex.partition.close(0);
+        let error = pool.run(lane, future).unwrap_err();
+        assert_eq!(error, OpError::harmless(Cause::NotOwner { row: ME, epoch: 1 }));
+        assert!(!lane.is_unsettled());
+    });
+}
