@@ -113,6 +113,18 @@ _Static_assert(offsetof(struct dm_dolphin_parameters, reserved_2) * 8 == DM_DOLP
 _Static_assert(offsetof(struct dm_dolphin_parameters, value_bytes) * 8 == DM_DOLPHIN_PARAMETERS_VALUE_BYTES_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BIT && sizeof(((struct dm_dolphin_parameters *)0)->value_bytes) * 8 == DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BITS, "dm_dolphin_parameters: value_bytes");
 _Static_assert(offsetof(struct dm_dolphin_parameters, flags) * 8 == DM_DOLPHIN_PARAMETERS_FLAGS_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_FLAGS_BIT && sizeof(((struct dm_dolphin_parameters *)0)->flags) * 8 == DM_DOLPHIN_PARAMETERS_FLAGS_BITS, "dm_dolphin_parameters: flags");
 _Static_assert(offsetof(struct dm_dolphin_parameters, reserved_12) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_12_OFFSET * 8 + DM_DOLPHIN_PARAMETERS_RESERVED_12_BIT && sizeof(((struct dm_dolphin_parameters *)0)->reserved_12) * 8 == DM_DOLPHIN_PARAMETERS_RESERVED_12_BITS, "dm_dolphin_parameters: reserved_12");
+_Static_assert(sizeof(struct dm_dex_parameters) == DM_DEX_PARAMETERS_STRUCT_BYTES, "dm_dex_parameters: size");
+_Static_assert(offsetof(struct dm_dex_parameters, key_bytes) * 8 == DM_DEX_PARAMETERS_KEY_BYTES_OFFSET * 8 + DM_DEX_PARAMETERS_KEY_BYTES_BIT && sizeof(((struct dm_dex_parameters *)0)->key_bytes) * 8 == DM_DEX_PARAMETERS_KEY_BYTES_BITS, "dm_dex_parameters: key_bytes");
+_Static_assert(offsetof(struct dm_dex_parameters, leaf_span) * 8 == DM_DEX_PARAMETERS_LEAF_SPAN_OFFSET * 8 + DM_DEX_PARAMETERS_LEAF_SPAN_BIT && sizeof(((struct dm_dex_parameters *)0)->leaf_span) * 8 == DM_DEX_PARAMETERS_LEAF_SPAN_BITS, "dm_dex_parameters: leaf_span");
+_Static_assert(offsetof(struct dm_dex_parameters, value_bytes) * 8 == DM_DEX_PARAMETERS_VALUE_BYTES_OFFSET * 8 + DM_DEX_PARAMETERS_VALUE_BYTES_BIT && sizeof(((struct dm_dex_parameters *)0)->value_bytes) * 8 == DM_DEX_PARAMETERS_VALUE_BYTES_BITS, "dm_dex_parameters: value_bytes");
+_Static_assert(offsetof(struct dm_dex_parameters, inner_span) * 8 == DM_DEX_PARAMETERS_INNER_SPAN_OFFSET * 8 + DM_DEX_PARAMETERS_INNER_SPAN_BIT && sizeof(((struct dm_dex_parameters *)0)->inner_span) * 8 == DM_DEX_PARAMETERS_INNER_SPAN_BITS, "dm_dex_parameters: inner_span");
+_Static_assert(offsetof(struct dm_dex_parameters, cut) * 8 == DM_DEX_PARAMETERS_CUT_OFFSET * 8 + DM_DEX_PARAMETERS_CUT_BIT && sizeof(((struct dm_dex_parameters *)0)->cut) * 8 == DM_DEX_PARAMETERS_CUT_BITS, "dm_dex_parameters: cut");
+_Static_assert(offsetof(struct dm_dex_parameters, reserved_11) * 8 == DM_DEX_PARAMETERS_RESERVED_11_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_11_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_11) * 8 == DM_DEX_PARAMETERS_RESERVED_11_BITS, "dm_dex_parameters: reserved_11");
+_Static_assert(offsetof(struct dm_dex_parameters, entries) * 8 == DM_DEX_PARAMETERS_ENTRIES_OFFSET * 8 + DM_DEX_PARAMETERS_ENTRIES_BIT && sizeof(((struct dm_dex_parameters *)0)->entries) * 8 == DM_DEX_PARAMETERS_ENTRIES_BITS, "dm_dex_parameters: entries");
+_Static_assert(offsetof(struct dm_dex_parameters, table) * 8 == DM_DEX_PARAMETERS_TABLE_OFFSET * 8 + DM_DEX_PARAMETERS_TABLE_BIT && sizeof(((struct dm_dex_parameters *)0)->table) * 8 == DM_DEX_PARAMETERS_TABLE_BITS, "dm_dex_parameters: table");
+_Static_assert(offsetof(struct dm_dex_parameters, first) * 8 == DM_DEX_PARAMETERS_FIRST_OFFSET * 8 + DM_DEX_PARAMETERS_FIRST_BIT && sizeof(((struct dm_dex_parameters *)0)->first) * 8 == DM_DEX_PARAMETERS_FIRST_BITS, "dm_dex_parameters: first");
+_Static_assert(offsetof(struct dm_dex_parameters, last) * 8 == DM_DEX_PARAMETERS_LAST_OFFSET * 8 + DM_DEX_PARAMETERS_LAST_BIT && sizeof(((struct dm_dex_parameters *)0)->last) * 8 == DM_DEX_PARAMETERS_LAST_BITS, "dm_dex_parameters: last");
+_Static_assert(offsetof(struct dm_dex_parameters, reserved_40) * 8 == DM_DEX_PARAMETERS_RESERVED_40_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_40_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_40) * 8 == DM_DEX_PARAMETERS_RESERVED_40_BITS, "dm_dex_parameters: reserved_40");
 _Static_assert(sizeof(struct dm_chunk_entry) == DM_CHUNK_ENTRY_STRUCT_BYTES, "dm_chunk_entry: size");
 _Static_assert(offsetof(struct dm_chunk_entry, bits_0) * 8 <= DM_CHUNK_ENTRY_STATE_OFFSET * 8 + DM_CHUNK_ENTRY_STATE_BIT && DM_CHUNK_ENTRY_STATE_OFFSET * 8 + DM_CHUNK_ENTRY_STATE_BIT + DM_CHUNK_ENTRY_STATE_BITS <= (offsetof(struct dm_chunk_entry, bits_0) + sizeof(((struct dm_chunk_entry *)0)->bits_0)) * 8, "dm_chunk_entry: state");
 _Static_assert(offsetof(struct dm_chunk_entry, bits_0) * 8 <= DM_CHUNK_ENTRY_KIND_OFFSET * 8 + DM_CHUNK_ENTRY_KIND_BIT && DM_CHUNK_ENTRY_KIND_OFFSET * 8 + DM_CHUNK_ENTRY_KIND_BIT + DM_CHUNK_ENTRY_KIND_BITS <= (offsetof(struct dm_chunk_entry, bits_0) + sizeof(((struct dm_chunk_entry *)0)->bits_0)) * 8, "dm_chunk_entry: kind");
@@ -258,6 +270,13 @@ _Static_assert(offsetof(struct dm_dolphin_block_head, checksum) * 8 == DM_DOLPHI
 _Static_assert(offsetof(struct dm_dolphin_block_head, generation) * 8 == DM_DOLPHIN_BLOCK_HEAD_GENERATION_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_GENERATION_BIT && sizeof(((struct dm_dolphin_block_head *)0)->generation) * 8 == DM_DOLPHIN_BLOCK_HEAD_GENERATION_BITS, "dm_dolphin_block_head: generation");
 _Static_assert(offsetof(struct dm_dolphin_block_head, index) * 8 == DM_DOLPHIN_BLOCK_HEAD_INDEX_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_INDEX_BIT && sizeof(((struct dm_dolphin_block_head *)0)->index) * 8 == DM_DOLPHIN_BLOCK_HEAD_INDEX_BITS, "dm_dolphin_block_head: index");
 _Static_assert(offsetof(struct dm_dolphin_block_head, reserved_7) * 8 == DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_OFFSET * 8 + DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_BIT && sizeof(((struct dm_dolphin_block_head *)0)->reserved_7) * 8 == DM_DOLPHIN_BLOCK_HEAD_RESERVED_7_BITS, "dm_dolphin_block_head: reserved_7");
+_Static_assert(sizeof(struct dm_dex_leaf_behind_the_header) == DM_DEX_LEAF_BEHIND_THE_HEADER_STRUCT_BYTES, "dm_dex_leaf_behind_the_header: size");
+_Static_assert(offsetof(struct dm_dex_leaf_behind_the_header, lsn) * 8 == DM_DEX_LEAF_BEHIND_THE_HEADER_LSN_OFFSET * 8 + DM_DEX_LEAF_BEHIND_THE_HEADER_LSN_BIT && sizeof(((struct dm_dex_leaf_behind_the_header *)0)->lsn) * 8 == DM_DEX_LEAF_BEHIND_THE_HEADER_LSN_BITS, "dm_dex_leaf_behind_the_header: lsn");
+_Static_assert(sizeof(struct dm_dex_leaf_entry) == DM_DEX_LEAF_ENTRY_STRUCT_BYTES, "dm_dex_leaf_entry: size");
+_Static_assert(offsetof(struct dm_dex_leaf_entry, bits_0) * 8 <= DM_DEX_LEAF_ENTRY_ENTRY_VERSION_OFFSET * 8 + DM_DEX_LEAF_ENTRY_ENTRY_VERSION_BIT && DM_DEX_LEAF_ENTRY_ENTRY_VERSION_OFFSET * 8 + DM_DEX_LEAF_ENTRY_ENTRY_VERSION_BIT + DM_DEX_LEAF_ENTRY_ENTRY_VERSION_BITS <= (offsetof(struct dm_dex_leaf_entry, bits_0) + sizeof(((struct dm_dex_leaf_entry *)0)->bits_0)) * 8, "dm_dex_leaf_entry: entry version");
+_Static_assert(offsetof(struct dm_dex_leaf_entry, bits_0) * 8 <= DM_DEX_LEAF_ENTRY_OCCUPIED_OFFSET * 8 + DM_DEX_LEAF_ENTRY_OCCUPIED_BIT && DM_DEX_LEAF_ENTRY_OCCUPIED_OFFSET * 8 + DM_DEX_LEAF_ENTRY_OCCUPIED_BIT + DM_DEX_LEAF_ENTRY_OCCUPIED_BITS <= (offsetof(struct dm_dex_leaf_entry, bits_0) + sizeof(((struct dm_dex_leaf_entry *)0)->bits_0)) * 8, "dm_dex_leaf_entry: occupied");
+_Static_assert(offsetof(struct dm_dex_leaf_entry, key) * 8 == DM_DEX_LEAF_ENTRY_KEY_OFFSET * 8 + DM_DEX_LEAF_ENTRY_KEY_BIT && sizeof(((struct dm_dex_leaf_entry *)0)->key) * 8 == DM_DEX_LEAF_ENTRY_KEY_BITS, "dm_dex_leaf_entry: key");
+_Static_assert(offsetof(struct dm_dex_leaf_entry, value) * 8 == DM_DEX_LEAF_ENTRY_VALUE_OFFSET * 8 + DM_DEX_LEAF_ENTRY_VALUE_BIT && sizeof(((struct dm_dex_leaf_entry *)0)->value) * 8 == DM_DEX_LEAF_ENTRY_VALUE_BITS, "dm_dex_leaf_entry: value");
 _Static_assert(sizeof(struct dm_dex_owner_word) == DM_DEX_OWNER_WORD_STRUCT_BYTES, "dm_dex_owner_word: size");
 _Static_assert(offsetof(struct dm_dex_owner_word, bits_0) * 8 <= DM_DEX_OWNER_WORD_STATE_OFFSET * 8 + DM_DEX_OWNER_WORD_STATE_BIT && DM_DEX_OWNER_WORD_STATE_OFFSET * 8 + DM_DEX_OWNER_WORD_STATE_BIT + DM_DEX_OWNER_WORD_STATE_BITS <= (offsetof(struct dm_dex_owner_word, bits_0) + sizeof(((struct dm_dex_owner_word *)0)->bits_0)) * 8, "dm_dex_owner_word: state");
 _Static_assert(offsetof(struct dm_dex_owner_word, bits_0) * 8 <= DM_DEX_OWNER_WORD_OWNER_OFFSET * 8 + DM_DEX_OWNER_WORD_OWNER_BIT && DM_DEX_OWNER_WORD_OWNER_OFFSET * 8 + DM_DEX_OWNER_WORD_OWNER_BIT + DM_DEX_OWNER_WORD_OWNER_BITS <= (offsetof(struct dm_dex_owner_word, bits_0) + sizeof(((struct dm_dex_owner_word *)0)->bits_0)) * 8, "dm_dex_owner_word: owner");
@@ -591,6 +610,20 @@ int main(void) {
         };
         expect("dolphin_parameters, keys of 32 bytes and values of 63: key_bytes", dm_layout_read(bytes, DM_DOLPHIN_PARAMETERS_KEY_BYTES_OFFSET, DM_DOLPHIN_PARAMETERS_KEY_BYTES_BIT, DM_DOLPHIN_PARAMETERS_KEY_BYTES_BITS), UINT64_C(0x20));
         expect("dolphin_parameters, keys of 32 bytes and values of 63: value_bytes", dm_layout_read(bytes, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_OFFSET, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BIT, DM_DOLPHIN_PARAMETERS_VALUE_BYTES_BITS), UINT64_C(0x3f));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x08, 0x00, 0x39, 0x00, 0x08, 0x00, 0x00, 0x00, 0x3c, 0x00, 0x01, 0x00, 0x04, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x14, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x2b, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: key_bytes", dm_layout_read(bytes, DM_DEX_PARAMETERS_KEY_BYTES_OFFSET, DM_DEX_PARAMETERS_KEY_BYTES_BIT, DM_DEX_PARAMETERS_KEY_BYTES_BITS), UINT64_C(0x8));
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: leaf_span", dm_layout_read(bytes, DM_DEX_PARAMETERS_LEAF_SPAN_OFFSET, DM_DEX_PARAMETERS_LEAF_SPAN_BIT, DM_DEX_PARAMETERS_LEAF_SPAN_BITS), UINT64_C(0x39));
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: value_bytes", dm_layout_read(bytes, DM_DEX_PARAMETERS_VALUE_BYTES_OFFSET, DM_DEX_PARAMETERS_VALUE_BYTES_BIT, DM_DEX_PARAMETERS_VALUE_BYTES_BITS), UINT64_C(0x8));
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: inner_span", dm_layout_read(bytes, DM_DEX_PARAMETERS_INNER_SPAN_OFFSET, DM_DEX_PARAMETERS_INNER_SPAN_BIT, DM_DEX_PARAMETERS_INNER_SPAN_BITS), UINT64_C(0x3c));
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: entries", dm_layout_read(bytes, DM_DEX_PARAMETERS_ENTRIES_OFFSET, DM_DEX_PARAMETERS_ENTRIES_BIT, DM_DEX_PARAMETERS_ENTRIES_BITS), UINT64_C(0x4));
+        expect("dex_parameters, keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299: table", dm_layout_read(bytes, DM_DEX_PARAMETERS_TABLE_OFFSET, DM_DEX_PARAMETERS_TABLE_BIT, DM_DEX_PARAMETERS_TABLE_BITS), UINT64_C(0x140000));
     }
     {
         static const uint8_t bytes[] = {
@@ -1036,6 +1069,6 @@ int main(void) {
     }
     if (failed)
         return 1;
-    printf("127 values of samples are as the goldens say\n");
+    printf("133 values of samples are as the goldens say\n");
     return 0;
 }

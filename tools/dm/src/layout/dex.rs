@@ -1,21 +1,26 @@
 //! Structures of a DEX index.
 
+use super::nodes;
 use super::row::MEMBER;
 use super::values::{digits, error, value, word};
 use super::{Sample, Structure, Values};
 use dm_core::dex::image::{PageImage, PageImageHeader};
+use dm_core::dex::leaf;
 use dm_core::dex::log::record::{Change, Parsed, RECORD_LINES_MAX, Record, RecordHeader, parse};
 use dm_core::dex::log::ring::{
     HEAD_AT, LINES_AT, RING_CHUNKS, RING_LINES_MIN, RING_VERSION, Ring, RingDescription, RingHead, RingOwner,
 };
 use dm_core::dex::ownership::table::{BoundaryHead, ENTRIES_MAX, Table, TableHeader, TableShape, TableWriter};
 use dm_core::dex::ownership::{EPOCHS_FOR_DEATHS, Owner, OwnerWord};
+use dm_core::dex::parameters::{Cut, ParameterBlock, Parameters};
 use dm_core::pages::lsn::{LINES_END, Lsn};
+use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::sherman::layout::{ENTRY_FIELDS, Leaf, LeafMut, LeafShape};
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
 
@@ -47,6 +52,118 @@ fn geometry() -> NodeGeometry {
     let superblock = plan.format().expect("room for a chunk");
     Superblock::decode(superblock.as_bytes()).expect("what was just made").geometry
 }
+
+// ---- parameters and leaves ---------------------------------------------------------------------------------------
+
+const PARAMETERS: Parameters =
+    Parameters { entries: 4, table: 0x14_0000, cut: Cut::Even { first: 0, last: 299 }, ..Parameters::with_sizes(8, 8) };
+
+pub(super) const DEX_PARAMETERS: Structure = Structure {
+    name: "dex_parameters",
+    title: "parameter block of a DEX index in its catalog entry",
+    text: "",
+    tables: &[("fields", ParameterBlock::FIELDS)],
+    constants: &[("VERSION", Parameters::VERSION as u64, "of the block")],
+    samples: || {
+        vec![
+            Sample::new(
+                "keys and values of 8 bytes, nodes of 1 KiB, four entries over the keys 0 to 299",
+                &PARAMETERS.encode(),
+                &[
+                    ("key_bytes", "8"),
+                    ("value_bytes", "8"),
+                    ("leaf_span", "57"),
+                    ("inner_span", "60"),
+                    ("entries", "4"),
+                    ("table", "0x140000"),
+                    ("cut", "evenly, 0 to 299"),
+                ],
+            ),
+            Sample::new(
+                "more entries than keys",
+                &Parameters { cut: Cut::Even { first: 7, last: 9 }, ..PARAMETERS }.encode(),
+                &[("error", "entry 3: it would have no keys: there are too few")],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let Some(block) = bytes.first_chunk() else { return error(&"too short") };
+        match Parameters::decode(Parameters::VERSION, block) {
+            Ok(parameters) => vec![
+                value("key_bytes", &parameters.key_bytes),
+                value("value_bytes", &parameters.value_bytes),
+                value("leaf_span", &parameters.leaf_span),
+                value("inner_span", &parameters.inner_span),
+                value("entries", &parameters.entries),
+                value("table", &format_args!("{:#x}", parameters.table)),
+                match parameters.cut {
+                    Cut::Given => value("cut", &"at given boundaries"),
+                    Cut::Even { first, last } => value("cut", &format_args!("evenly, {first} to {last}")),
+                    Cut::Quantiles => value("cut", &"at quantiles"),
+                },
+            ],
+            Err(found) => error(&found),
+        }
+    },
+};
+
+const LEAF: LeafShape = PARAMETERS.leaf();
+
+pub(super) const DEX_LEAF: Structure = Structure {
+    name: "dex_leaf",
+    title: "leaf of a DEX index: an LSN, and unsorted entries",
+    text: "As a leaf of Sherman (sherman_leaf), with an LSN between the header and the entries. Only its owner writes it, all of\n\
+           it at once, and raises the node version.",
+    tables: &[
+        ("behind the header, keys of 8 bytes", leaf::FIELDS),
+        ("entry, keys and values of 8 bytes; offsets from the entry", ENTRY_FIELDS),
+    ],
+    constants: &[
+        ("first entry", LEAF.entry_at(0) as u64, "payload offset, keys of 8 bytes"),
+        ("span", LEAF.span as u64, "entries that fit 1024 bytes with 8 + 8"),
+    ],
+    samples: || {
+        let mut image = nodes::start(LEAF.bytes, 0, 0x1000, Some(0x2000), nodes::address(0x8000, 1));
+        LeafMut::new(&LEAF, &mut image).put(0, &0x1800_u64.to_be_bytes(), &7_u64.to_le_bytes());
+        leaf::stamp(&LEAF, &mut *image, Lsn::new(41, LINE));
+        vec![Sample::new(
+            "one record",
+            &image[..128],
+            &[
+                ("node version", "5"),
+                ("generation", "3"),
+                ("level", "0"),
+                ("index", "1"),
+                ("retired", "false"),
+                ("signer", "nobody"),
+                ("sibling", "1:0x8000.1"),
+                ("low", "0x1000"),
+                ("high", "0x2000"),
+                ("LSN", "epoch 41, line 77"),
+                ("entry 0", "key 0000000000001800, value 0700000000000000"),
+                ("free entries", "56"),
+            ],
+        )]
+    },
+    decode: |bytes| {
+        let mut image = bytes.to_vec();
+        // Dumps are cut where only zeros follow.
+        image.resize(LEAF.bytes.max(bytes.len()), 0);
+        let mut values = nodes::header(bytes);
+        let lsn = leaf::lsn(&LEAF, &*image);
+        values.push(value("LSN", &format_args!("epoch {}, line {}", lsn.epoch(), lsn.line())));
+        let leaf = Leaf::new(&LEAF, &image);
+        let (mut key, mut found) = ([0; 8], [0; 8]);
+        for slot in (0..LEAF.span).filter(|&slot| leaf.is_occupied(slot)) {
+            leaf.read_key(slot, &mut key);
+            leaf.read_value(slot, &mut found);
+            values
+                .push(value(&format!("entry {slot}"), &format_args!("key {}, value {}", digits(&key), digits(&found))));
+        }
+        values.push(value("free entries", &(LEAF.span - leaf.records())));
+        values
+    },
+};
 
 // ---- ownership ---------------------------------------------------------------------------------------------------
 

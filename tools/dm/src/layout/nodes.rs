@@ -21,7 +21,7 @@ const LEAF: LeafShape = LeafShape::with_bytes(8, 8, 1024);
 /// Inner nodes of 1 KiB for keys of eight bytes.
 const INNER: InnerShape = InnerShape::with_bytes(8, 0, 1024);
 
-const fn address(offset: u64, generation: u8) -> Address {
+pub(super) const fn address(offset: u64, generation: u8) -> Address {
     Address::new(NodeId(1), offset, generation)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn header(image: &[u8]) -> Values {
     ]
 }
 
-fn start(bytes: usize, level: u8, low: u64, high: Option<u64>, sibling: Address) -> Vec<u8> {
+pub(super) fn start(bytes: usize, level: u8, low: u64, high: Option<u64>, sibling: Address) -> Vec<u8> {
     let mut image = vec![0; bytes];
     let header = Header { generation: 3, level, index: 1, flags: NodeFlags::empty(), count: 0, sibling };
     node::start(&mut image, &header, &low.to_be_bytes(), high.map(u64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice));
