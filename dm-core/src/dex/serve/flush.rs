@@ -205,7 +205,7 @@ impl Dex<'_> {
                 let incarnation = recovery.member().incarnation;
                 lane.port()
                     .with(|scratch| page.seal(incarnation, scratch.get_mut(start..image.end()).unwrap_or_default()));
-                lane.port().push(Request::write(Label::Redo, node, slot, image.bytes + HEADER_BYTES, start));
+                lane.port().push(Request::write(Label::Image, node, slot, image.bytes + HEADER_BYTES, start));
             }
         }
         lane.port().push(image.write_to(Label::Node, page.address));

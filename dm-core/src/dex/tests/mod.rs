@@ -324,7 +324,7 @@ impl Leaves for Node<'_> {
             || true,
             |page| {
                 if is_due(lsn_of(page.image()), record.lsn) {
-                    put_record(&mut page.record(self.log.floor(), || record.lsn)?, key, value);
+                    put_record(&mut page.record(self.log.floor(), || Ok::<_, Refused>(record.lsn))??, key, value);
                 }
                 Ok(())
             },
@@ -386,13 +386,13 @@ impl<'a> Node<'a> {
             Some(value) => Change::Put { key: &key_bytes, value },
             None => Change::Delete { key: &key_bytes },
         };
-        let stage = || self.log.stage(tenure.entry, tenure.epoch, change).unwrap();
+        let stage = || Ok::<_, Refused>(self.log.stage(tenure.entry, tenure.epoch, change).unwrap());
         let changed = self.store.change(
             lane,
             name,
             || self.table.partition.holds(tenure),
             |page| {
-                let mut writing = page.record(self.log.floor(), stage)?;
+                let mut writing = page.record(self.log.floor(), stage)??;
                 put_record(&mut writing, key, value);
                 Ok::<_, Refused>(writing.lsn())
             },

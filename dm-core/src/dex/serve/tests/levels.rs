@@ -8,7 +8,7 @@ fn a_read_waits_for_what_it_saw() -> bool {
     with_index(SETUP, |pool, dex, lanes| {
         dex.set_level(&lanes[0], Level::Cache);
         point(pool, dex, &lanes[0], OperationKind::Insert, 5, 1).unwrap();
-        let appended = || pool.taken().contains(&(Verb::Write, Label::Redo));
+        let appended = || pool.taken().contains(&(Verb::Write, Label::Log));
         assert!(!appended());
         assert_eq!(get(pool, dex, &lanes[1], 5), Some(1));
         let waited = appended();

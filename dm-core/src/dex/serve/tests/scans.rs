@@ -127,7 +127,7 @@ fn a_page_waits_for_what_it_saw() -> bool {
         pool.may_answer.store(false, Ordering::Relaxed);
         let refused = page(pool, dex, &lanes[1], Operation::scan(16), (0, 0));
         assert_eq!(refused, Err(OpError::harmless(Cause::Fenced)));
-        pool.taken().contains(&(Verb::Write, Label::Redo))
+        pool.taken().contains(&(Verb::Write, Label::Log))
     })
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 const READ_LEAF: (Verb, Label) = (Verb::Read, Label::Leaf);
-const APPEND: (Verb, Label) = (Verb::Write, Label::Redo);
+const APPEND: (Verb, Label) = (Verb::Write, Label::Log);
 
 #[test]
 fn a_hit_posts_nothing_and_a_miss_reads_the_leaf() {
