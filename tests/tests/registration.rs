@@ -9,7 +9,7 @@
 //!   the layouts, which are described beside each other, the bare loop that `dm bench` compares an index with, and the
 //!   account of a radix tree's memory.
 //!
-//! The first kind of the list has some lines more: programs that need any index take that one. A kind that is behind a
+//! The first kind of the list has some lines more: programs that need any index take that one, and DEX has its leaf. A kind that is behind a
 //! feature is counted in builds that have the feature; its files are empty in all others.
 
 use dm_core::registry::KINDS;
@@ -23,7 +23,7 @@ const CRATES: [&str; 5] = ["dm-core", "dm-host", "tools/dm-sim", "tools/dm", "te
 const LINES_MAX: usize = 8;
 
 /// The same of the first kind in the list.
-const LINES_MAX_OF_FIRST: usize = 12;
+const LINES_MAX_OF_FIRST: usize = 13;
 
 /// What is about kinds, and is not counted.
 const BESIDE: [&str; 8] = [

@@ -19,7 +19,11 @@ use crate::error::DecodeError;
 use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Bytes, BytesMut, Cursor};
 use crate::pages::lsn::Lsn;
-use crate::sherman::layout::LeafShape;
+
+pub(crate) use crate::sherman::{
+    layout::{Leaf, LeafMut, LeafShape, SPAN_MAX, SPAN_MIN},
+    split::split_images,
+};
 
 /// Payload bytes of the LSN.
 pub const LSN_BYTES: usize = 8;
@@ -61,7 +65,6 @@ pub(super) fn judge_cached(image: impl Bytes, wanted: &Wanted, key: &[u8]) -> Re
 mod tests {
     extern crate std;
     use super::*;
-    use crate::sherman::layout::{Leaf, LeafMut};
     use std::vec;
 
     #[test]

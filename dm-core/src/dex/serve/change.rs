@@ -16,6 +16,7 @@ use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
 use crate::btree::node::{FenceCheck, Wanted};
 use crate::dex::leaf;
+use crate::dex::leaf::{Leaf, LeafMut};
 use crate::dex::log::record::Change;
 use crate::dex::log::state::Full;
 use crate::dex::ownership::partition::Tenure;
@@ -26,7 +27,6 @@ use crate::operation::{Arguments, Cause, OpError, OperationKind, Outcome, unknow
 use crate::pages::lsn::Lsn;
 use crate::pages::{Admit, FrameName, Page, Refused};
 use crate::remote::address::Address;
-use crate::sherman::layout::{Leaf, LeafMut};
 
 /// What a change of a leaf is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use super::find::{Look, Place};
 use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::{FenceCheck, Wanted};
 use crate::dex::leaf;
+use crate::dex::leaf::Leaf;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -18,7 +19,6 @@ use crate::operation::Outcome;
 use crate::pages::Admit;
 use crate::pages::lsn::Lsn;
 use crate::registry::KEY_BYTES_MAX;
-use crate::sherman::layout::Leaf;
 use core::cell::RefCell;
 
 /// Whether the key is present, and the LSN for which the answer waits.

@@ -21,6 +21,7 @@ use super::flush::{FLUSHED, lost};
 use crate::btree::leaves::Leaves;
 use crate::btree::router::Router;
 use crate::dex::leaf;
+use crate::dex::leaf::{Leaf, split_images};
 use crate::dex::log::record::Change;
 use crate::dex::ownership::partition::Tenure;
 use crate::lane::Lane;
@@ -34,8 +35,6 @@ use crate::pages::{Acquired, Admit, Found, FrameName, Frozen, Refused};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
-use crate::sherman::layout::Leaf;
-use crate::sherman::split::split_images;
 use crate::verbs::Label;
 
 /// What the first steps of a split came to.
