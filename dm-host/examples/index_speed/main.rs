@@ -9,7 +9,7 @@
 //! - `scattered`: keys as if drawn from the whole key space, not at equal distances. `space30`: the same, from a space
 //!   of 2^30 keys. `dense`: 0, 1, 2 .. Those that are inserted follow, in any order.
 //! - `zipf`: keys are drawn by Zipf's law with YCSB's exponent, the popular ones anywhere.
-//! - `once`: one short round without warming up, to count instructions. `long`: many rounds, to use a profiler.
+//! - `instructions`: not time, but how many instructions an operation takes. `long`: many rounds, to use a profiler.
 //!
 //! First every index gets so many records that its copies of nodes are complete. Then short rounds of all operations of
 //! all indexes run in turn, so that a disturbance of the machine affects all. A round is long enough that what the
@@ -20,6 +20,8 @@
 //! `... -- 1000000 all 24 sherman,chime,smart rdwc` (and `threads2`: two threads of so many lanes) measures each index
 //! once without and once with read delegation and write combining. Its rounds are YCSB's A, half updates, and C, under
 //! Zipf 0.99.
+
+mod instructions;
 
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
@@ -82,9 +84,14 @@ fn thread_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
+/// Operations of a round whose instructions are counted.
+const STEPPED_OPERATIONS: u64 = 16;
+
 /// What a round is made of.
 #[derive(Clone, Copy)]
 enum Case {
+    /// Gets whose time is not taken.
+    Warm,
     /// Operations of a kind, of keys drawn uniformly.
     One(OperationKind),
     /// So many updates in a hundred operations, the others gets, of popular keys.
@@ -96,9 +103,15 @@ const MIXES: [Case; 2] = [Case::Mix("A", 50), Case::Mix("C", 0)];
 impl Case {
     const fn name(self) -> &'static str {
         match self {
+            Self::Warm => "warm",
             Self::One(kind) => kind.name(),
             Self::Mix(name, _) => name,
         }
+    }
+
+    /// How many of so many operations a round has.
+    const fn of(self, operations: u64) -> u64 {
+        if matches!(self, Self::One(OperationKind::Scan)) { operations / 8 } else { operations }
     }
 }
 
@@ -160,6 +173,7 @@ impl Loop<'_> {
                 let stretch = self.draw();
                 (kind, stretch * self.keys.step + 1 + self.state % (self.keys.step - 1))
             }
+            Case::Warm => (OperationKind::Get, self.keys.at(self.pick())),
             Case::One(kind) => (kind, self.keys.at(self.pick())),
             Case::Mix(_, updates) => {
                 let record = self.pick();
@@ -245,6 +259,10 @@ impl Asked {
         Keys::of(self.records, |word| self.wished(word))
     }
 
+    fn is_stepped(&self) -> bool {
+        self.wished(instructions::STEPPED)
+    }
+
     fn wished(&self, word: &str) -> bool {
         self.wishes.iter().any(|wish| wish == word)
     }
@@ -257,6 +275,10 @@ type Answer = (u64, u64);
 
 fn main() {
     let asked = Asked::of_arguments();
+    if asked.wished(instructions::ASKED) {
+        print_instructions(&asked);
+        return;
+    }
     std::thread::scope(|scope| {
         let mut crews: Vec<(Sender<Round>, Receiver<Answer>)> = Vec::new();
         for &side in &asked.sides {
@@ -266,22 +288,20 @@ fn main() {
             from.recv().expect("a loaded index");
             crews.push((to, from));
         }
-        let (rounds, operations) = match (asked.wished("once"), asked.wished("long")) {
-            (true, _) => (1, 20_000),
+        let (rounds, operations) = match (asked.is_stepped(), asked.wished("long")) {
+            (true, _) => (1, STEPPED_OPERATIONS),
             (_, true) => (1_000, 10_000),
             _ => (150, 10_000),
         };
         let mut state = 88_172_645_463_325_252;
-        if !asked.wished("once") {
-            // Copies are there when time is taken: as many gets as records see all nodes but one in a million of the smallest.
-            for (to, from) in &crews {
-                to.send((Case::One(OperationKind::Get), asked.records, state)).expect("an index that is there");
-                from.recv().expect("right answers");
-            }
+        // Copies are there when time is taken: as many gets as records see all nodes but one in a million of the smallest.
+        for (to, from) in &crews {
+            to.send((Case::Warm, asked.records, state)).expect("an index that is there");
+            from.recv().expect("right answers");
         }
         for case in asked.cases() {
             let mut taken: Vec<Vec<u64>> = vec![Vec::with_capacity(rounds); crews.len()];
-            let count = if matches!(case, Case::One(OperationKind::Scan)) { operations / 5 } else { operations };
+            let count = case.of(operations);
             for round in 0..rounds {
                 let mut next = state;
                 for turn in 0..crews.len() {
@@ -295,7 +315,7 @@ fn main() {
                 }
                 state = next;
             }
-            for (who, &(kind, shares)) in asked.sides.iter().enumerate() {
+            for (who, &(kind, shares)) in asked.sides.iter().enumerate().filter(|_| !asked.is_stepped()) {
                 // Beside itself without sharing, or the first.
                 let beside = if shares { who - 1 } else { 0 };
                 let rates = taken[beside].iter().zip(&taken[who]).map(|(&other, &own)| other as f64 / own as f64);
@@ -316,6 +336,17 @@ fn main() {
             }
         }
     });
+}
+
+/// Prints the instructions of an operation of each case and index.
+fn print_instructions(asked: &Asked) {
+    let mut parts = instructions::of_parts().into_iter();
+    for case in asked.cases() {
+        for (kind, _) in &asked.sides {
+            let steps = parts.next().expect("a count of each case and index");
+            println!("{} {} {} instructions", kind.name(), case.name(), steps / case.of(STEPPED_OPERATIONS));
+        }
+    }
 }
 
 /// One index, in a region of its own.
@@ -468,7 +499,11 @@ fn play<I: Index>(
         wrong: 0,
     };
     let began_ns = thread_ns();
-    worker::run(index, lanes, fabric, &mut work, wakes).expect("lanes that work");
+    let mut run = || worker::run(index, lanes, fabric, &mut work, wakes).expect("lanes that work");
+    match case {
+        Case::One(_) | Case::Mix(..) if asked.is_stepped() => instructions::between_stops(run),
+        _ => run(),
+    };
     let ns = thread_ns() - began_ns;
     assert_eq!(work.wrong, 0, "wrong answers to {}", case.name());
     (ns, work.state)
