@@ -503,7 +503,7 @@ fn play<I: Index>(
     match case {
         Case::One(_) | Case::Mix(..) if asked.is_stepped() => instructions::between_stops(run),
         _ => run(),
-    };
+    }
     let ns = thread_ns() - began_ns;
     assert_eq!(work.wrong, 0, "wrong answers to {}", case.name());
     (ns, work.state)
