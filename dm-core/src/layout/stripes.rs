@@ -129,7 +129,7 @@ pub fn write(image: &mut [u8], at: usize, bytes: &[u8]) {
     write_to(image, at, bytes);
 }
 
-/// As [`write`], wherever the image is.
+/// As [`write()`], wherever the image is.
 #[inline]
 pub fn write_to<B: BytesMut + ?Sized>(image: &mut B, at: usize, bytes: &[u8]) {
     // A word in one line is the common case, and a store takes a fraction of the time of a call of memcpy.

@@ -1,7 +1,7 @@
 //! Leaves of Sherman: unsorted entries, each with a control byte.
 //!
 //! Payload after the node header (`K` key bytes, `V` value bytes), striped as in [`crate::layout::stripes`]. A kind whose
-//! leaves have an extension behind the header ([`LeafShape::with_extension`]) begins its entries behind that:
+//! leaves have an extension behind the header (`LeafShape::with_extension`) begins its entries behind that:
 //!
 //! ```text
 //!  14+2K                 +1    +1+K     +1+K+V
