@@ -10,9 +10,9 @@
 //! The LSN is that of the newest record that the leaf has: replay skips the records that are not above it. It is looked
 //! at in leaves that are whole only, so it need not be in the first line.
 //!
-//! **Versions.** The node version differs from one WRITE of a leaf to the next, so that a page of two WRITEs shows. A leaf
-//! is READ by its owner, who is the only one that writes it, or by a finder, after the owner's WRITEs have ended. So
-//! neither has to fear that the versions come round.
+//! **Versions.** The node version differs from one WRITE of a leaf to the next, so that a page of two WRITEs shows. Only the
+//! owner WRITEs a leaf. The owner READs it, and a finder does so after the owner's WRITEs have ended. So neither of them
+//! takes a version that has come round for an old one.
 
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::error::DecodeError;

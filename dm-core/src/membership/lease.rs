@@ -122,7 +122,7 @@ impl Moment {
     }
 
     /// The time that was set last, or that is being set; while the high word changes, perhaps an earlier one. It is never
-    /// later: whoever sees a high word sees the low word that was set with it, or with a later one.
+    /// later: a load that sees a high word is followed by one that sees the low word set with it, or a later low word.
     fn get(&self) -> u64 {
         let high = self.high.load(Ordering::Acquire);
         u64::from(high) << 32 | u64::from(self.low.load(Ordering::Acquire))

@@ -76,7 +76,7 @@ pub(super) fn epoch_of(record: &[AtomicU32]) -> u32 {
 }
 
 /// Looks for the slot of a byte.
-#[expect(clippy::inline_always, reason = "a result that comes back through memory is 3 % of an update")]
+#[expect(clippy::inline_always, reason = "a call that returns its result through memory takes 3 % of an update")]
 #[inline(always)]
 pub(super) fn search(record: &[AtomicU32], kind: NodeType, partial: u8) -> Option<FoundSlot> {
     let (slots, _) = record.get(slots_at(kind)..)?.as_chunks::<2>();

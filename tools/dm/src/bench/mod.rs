@@ -50,7 +50,7 @@ use std::sync::{Mutex, PoisonError};
 #[command(
     after_help = "Examples:\n  dm bench\n      1 M records of 8+8 bytes on two memory nodes, workloads load, a, b, c, d, e, f\n  \
                   dm bench --workload c --records 10000000 --threads 1 --baseline\n      searches beside a bare loop\n  \
-                  dm bench --workload a --without combine,hierarchical --json a.json\n      a factor of Sherman's analysis\n  \
+                  dm bench --workload a --without combine,hierarchical --json a.json\n      what two techniques together bring\n  \
                   find / -xdev | dm bench --items --workload c --keys - --skip-bad-keys\n      real keys of any length\n  \
                   find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys in slots\n  \
                   dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
