@@ -34,20 +34,20 @@
 use super::image::PageImage;
 use super::ownership::partition::Partition;
 use crate::lane::Lane;
-use crate::layout::LINE_BYTES;
 use crate::membership::redo::{HEADER_BYTES, SLOTS_FOR_WRITES};
 use crate::membership::{Recovery, push_by_lines};
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError, unknown};
+use crate::pages::lsn::Lsn;
 use crate::pages::{Flush, FrameName, PageStore, Refused, Staged};
 use crate::remote::address::Address;
 use crate::verbs::{Label, Request, Status};
-use core::ops::Range;
 
 /// How often a chain is posted whose queue pair fails.
 pub const FLUSH_TRIES: u32 = 8;
 
-/// What flushes and recoveries have to know of the bytes of a page.
+/// What flushes have to know of the bytes of a page.
 pub trait PageFormat {
     /// The entry of the ownership table to which a whole page belongs. `None`: no writer makes such a page.
     fn entry_of(&self, page: &[u8]) -> Option<u32>;
@@ -55,18 +55,6 @@ pub trait PageFormat {
     /// Gives all lines of a copy that is about to be WRITTEN the version of this WRITE: that of the page in the frame and
     /// `copies` more ([`Staged::copies`]).
     fn stamp(&self, page: &mut [u8], copies: u32);
-
-    /// Whether all lines of an image are of one WRITE.
-    fn is_whole(&self, page: &[u8]) -> bool;
-
-    /// Whether the first line of an image, which is never torn, is one of the page at `address`, with its generation, in
-    /// `entry`, as far as the line tells.
-    fn may_be_of(&self, page: &[u8], address: Address, entry: u32) -> bool;
-}
-
-/// Scratch for flushing pages of `page_bytes` bytes: a line, the header of an image, and the page.
-pub const fn room_bytes(page_bytes: usize) -> usize {
-    LINE_BYTES + HEADER_BYTES + page_bytes
 }
 
 /// What a lane flushes with.
@@ -79,8 +67,10 @@ pub struct Site<'a, F> {
     pub partition: &'a Partition<'a>,
     /// Redo slots, and the lease. `None`: a death may leave torn pages.
     pub recovery: Option<&'a Recovery<'a>>,
-    /// The lane's scratch for it: [`room_bytes`].
-    pub room: &'a Range<usize>,
+    /// Where the page is in the lane's scratch. [`HEADER_BYTES`] in front of it are for the image's header.
+    pub page: Span,
+    /// Scratch offset of a line, for closing a queue pair.
+    pub line_at: usize,
 }
 
 impl<F> Clone for Site<'_, F> {
@@ -92,15 +82,14 @@ impl<F> Clone for Site<'_, F> {
 impl<F> Copy for Site<'_, F> {}
 
 impl<F> Site<'_, F> {
-    /// Scratch offset of the image's header.
-    const fn header_at(&self) -> usize {
-        self.room.start + LINE_BYTES
+    /// Where the page is, with its image's header in front.
+    const fn image(&self) -> Span {
+        Span::new(self.page.at.saturating_sub(HEADER_BYTES), HEADER_BYTES + self.page.bytes)
     }
 
-    /// Where the page is in the scratch.
-    fn page(&self) -> Range<usize> {
-        let start = self.header_at() + HEADER_BYTES;
-        start..start + self.store.shape().page_bytes
+    /// Whether this compute node has to stop writing.
+    fn is_fenced(&self) -> bool {
+        self.recovery.is_some_and(|recovery| !recovery.lease.may_write())
     }
 }
 
@@ -115,17 +104,18 @@ pub async fn flush<F: PageFormat>(
 ) -> Result<Option<Address>, OpError> {
     let staged = stage(site, lane, |page| site.store.stage(lane, which, page)).await?;
     let Some(staged) = staged else { return Ok(None) };
-    write(site, lane, &staged).await?;
+    stamp(site, lane, &staged);
+    finish(site, lane, &staged).await?;
     Ok(Some(staged.id()))
 }
 
 /// Flushes this page, if it is dirty: afterwards every change that was made before the call is in the pool. Another
 /// lane's flush is awaited first.
 pub async fn flush_frame<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, name: FrameName) -> Result<(), OpError> {
-    match stage(site, lane, |page| site.store.stage_frame(lane, name, page).map(Some)).await? {
-        Some(staged) => write(site, lane, &staged).await,
-        None => Ok(()),
-    }
+    let staged = stage(site, lane, |page| site.store.stage_frame(lane, name, page).map(Some)).await?;
+    let Some(staged) = staged else { return Ok(()) };
+    stamp(site, lane, &staged);
+    finish(site, lane, &staged).await
 }
 
 /// Copies a page to the scratch. `None`: there is none to be flushed.
@@ -134,111 +124,109 @@ async fn stage<F>(
     lane: &Lane<'_>,
     stage: impl Fn(&mut [u8]) -> Result<Option<Staged>, Refused>,
 ) -> Result<Option<Staged>, OpError> {
-    if site.recovery.is_some_and(|recovery| !recovery.lease.may_write()) {
+    if site.is_fenced() {
         return Err(OpError::harmless(Cause::Fenced));
     }
     loop {
-        match lane.port().with(|scratch| stage(scratch.get_mut(site.page()).unwrap_or_default())) {
+        match lane.port().with(|scratch| stage(site.page.of_mut(scratch))) {
             Ok(staged) => return Ok(staged),
             // Only clean pages leave the store.
             Err(Refused::Clean | Refused::Moved) => return Ok(None),
             Err(Refused::Busy | Refused::Flushing | Refused::Frozen) => site.store.yield_now(lane).await?,
             Err(_) => return Err(OpError::harmless(Cause::BadInput("a flush without room for a page"))),
         }
+        lane.check_deadline()?;
     }
 }
 
-/// WRITEs the page that is staged, until the WRITE has completed, and ends the flush.
-async fn write<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged) -> Result<(), OpError> {
-    let slot = match image_slot(site, lane, staged) {
+/// Gives the page that is staged the version of its WRITE.
+pub(super) fn stamp<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged) {
+    lane.port().with(|scratch| site.format.stamp(site.page.of_mut(scratch), staged.copies()));
+}
+
+/// WRITEs the page that is staged and stamped, until the WRITE has completed, and ends the flush.
+pub(super) async fn finish<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged) -> Result<(), OpError> {
+    // If that may land still, the flush is not over.
+    let written = write_page(site, lane, (staged.id(), staged.lsn())).await?;
+    end(site, lane, staged, written.is_ok()).await?;
+    written
+}
+
+/// WRITEs the page in the scratch to its address, until the WRITE has completed. `lsn`: that of the page's last record.
+/// The inner error: no WRITE of it can land any more. The outer one: one may, until the lane is settled.
+pub(super) async fn write_page<F: PageFormat>(
+    site: Site<'_, F>,
+    lane: &Lane<'_>,
+    (address, lsn): (Address, Lsn),
+) -> Result<Result<(), OpError>, OpError> {
+    let slot = match image_slot(site, lane, (address, lsn)) {
         Ok(slot) => slot,
-        Err(error) => {
-            // Nothing was posted.
-            end(site, lane, staged, false).await?;
-            return Err(error);
-        }
+        Err(error) => return Ok(Err(error)),
     };
-    lane.port().with(|scratch| {
-        site.format.stamp(scratch.get_mut(site.page()).unwrap_or_default(), staged.copies());
-    });
     if let Some(recovery) = site.recovery {
         recovery.begin_work(lane);
     }
     let mut tries = 0;
-    let failed = loop {
-        push(site, lane, staged, slot);
-        match lane.port().submit().await {
-            Ok(()) => return end_work(site, lane, staged, true).await,
-            Err(error) => {
-                if planted(Mutant::FLUSHED_TAKEN_FOR_DONE) && error.status == Status::Flushed {
-                    return end_work(site, lane, staged, true).await;
-                }
-                // Until this has succeeded, the WRITE may still land, and the flush is not over.
-                lane.close(site.room.start).await.map_err(unknown)?;
-                tries += 1;
-                if error.status != Status::Flushed || tries == FLUSH_TRIES {
-                    break error.into();
-                }
-            }
+    let written = loop {
+        if site.is_fenced() {
+            break Err(OpError::harmless(Cause::Fenced));
+        }
+        push(site, lane, address, slot);
+        let Err(error) = lane.port().submit().await else { break Ok(()) };
+        if planted(Mutant::FLUSHED_TAKEN_FOR_DONE) && error.status == Status::Flushed {
+            break Ok(());
+        }
+        lane.close(site.line_at).await.map_err(unknown)?;
+        tries += 1;
+        if error.status != Status::Flushed || tries == FLUSH_TRIES {
+            break Err(error.into());
         }
         if let Err(late) = lane.check_deadline() {
-            break late;
-        }
-        if site.recovery.is_some_and(|recovery| !recovery.lease.may_write()) {
-            break OpError::harmless(Cause::Fenced);
+            break Err(late);
         }
     };
-    end_work(site, lane, staged, false).await?;
-    Err(failed)
+    if let Some(recovery) = site.recovery {
+        recovery.end_work(lane);
+    }
+    Ok(written)
 }
 
 /// The slot for the page's image, and what the image says; `None`: the WRITE of the page lands whole or not at all.
 fn image_slot<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
-    staged: &Staged,
+    (address, lsn): (Address, Lsn),
 ) -> Result<Option<(u64, PageImage)>, OpError> {
-    let (page, address) = (site.page(), staged.id());
-    let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), page.len())) else {
+    let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), site.page.bytes)) else {
         return Ok(None);
     };
-    let entry = lane.port().with(|scratch| site.format.entry_of(scratch.get(page.clone()).unwrap_or_default()));
+    let entry = lane.port().with(|scratch| site.format.entry_of(site.page.of(scratch)));
     let what = "a page of the page store that belongs to no entry";
     let entry = entry.ok_or(OpError::harmless(Cause::Corrupt { address, what }))?;
     let position = if lane.has_lock_records() { lane.next_redo_slot() } else { 0 };
     let area = recovery.areas.get(usize::from(address.node().0)).filter(|_| position < SLOTS_FOR_WRITES);
-    let area = area.filter(|area| HEADER_BYTES + page.len() <= area.slot_bytes() as usize);
+    let area = area.filter(|area| site.image().bytes <= area.slot_bytes() as usize);
     let Some(slot) = area.and_then(|area| area.slot_of(lane, position)) else {
         return Err(OpError::harmless(Cause::BadInput("no redo slot of this lane has room for an image of a page")));
     };
     // What was noted of the entry last: a tenure's epoch, or that under which this compute node recovers the entry.
     let epoch = site.partition.word(entry).epoch();
-    Ok(Some((slot, PageImage { address, lsn: staged.lsn(), entry, epoch })))
+    Ok(Some((slot, PageImage { address, lsn, entry, epoch })))
 }
 
 /// Pushes the chain of a flush.
-fn push<F>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged, slot: Option<(u64, PageImage)>) {
-    let (port, page, header_at) = (lane.port(), site.page(), site.header_at());
-    let node = staged.id().node();
+fn push<F>(site: Site<'_, F>, lane: &Lane<'_>, address: Address, slot: Option<(u64, PageImage)>) {
+    let (port, page) = (lane.port(), site.page);
     let mut unit_bytes = u32::MAX;
     if let Some(recovery) = site.recovery {
         unit_bytes = recovery.unit_bytes;
-        if let Some((slot, image)) = slot.filter(|_| !planted(Mutant::IMAGE_OMITTED)) {
-            let incarnation = recovery.member().incarnation;
-            port.with(|scratch| image.seal(incarnation, scratch.get_mut(header_at..page.end).unwrap_or_default()));
-            port.push(Request::write(Label::Image, node, slot, page.end - header_at, header_at));
+        if let Some((slot, page_image)) = slot.filter(|_| !planted(Mutant::IMAGE_OMITTED)) {
+            let (incarnation, image) = (recovery.member().incarnation, site.image());
+            port.with(|scratch| page_image.seal(incarnation, image.of_mut(scratch)));
+            port.push(Request::write(Label::Image, address.node(), slot, image.bytes, image.at));
         }
     }
-    push_by_lines(port, Label::Leaf, (node, staged.id().offset()), page.len(), page.start, unit_bytes);
-}
-
-/// Ends the flush, and with it the lane's work.
-async fn end_work<F>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged, ok: bool) -> Result<(), OpError> {
-    end(site, lane, staged, ok).await?;
-    if let Some(recovery) = site.recovery {
-        recovery.end_work(lane);
-    }
-    Ok(())
+    push_by_lines(port, Label::Leaf, (address.node(), address.offset()), page.bytes, page.at, unit_bytes);
 }
 
 /// Ends the flush. No WRITE of it can take effect any more.
@@ -257,7 +245,7 @@ async fn end<F>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged, ok: bool) -
 /// queue pair is known to be closed. The port is idle, and the lane's flight of the log is settled.
 pub async fn settle<F>(site: Site<'_, F>, lane: &Lane<'_>) -> Result<(), OpError> {
     if site.store.owes(lane) {
-        lane.close(site.room.start).await.map_err(unknown)?;
+        lane.close(site.line_at).await.map_err(unknown)?;
         site.store.settle(lane).await?;
     }
     if let Some(recovery) = site.recovery {

@@ -32,5 +32,5 @@ crate::mutants::declare_mutants! {
     /// Replay applies records that the leaf has already.
     LEAF_LSN_IGNORED = "leaf-lsn-ignored" => Deaths,
     /// A finder is admitted before the entry's word says that it is the owner.
-    ADMISSION_BEFORE_D = "admission-before-word" => Deaths,
+    ADMISSION_BEFORE_WORD = "admission-before-word" => Deaths,
 }

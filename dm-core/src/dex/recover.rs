@@ -36,7 +36,7 @@ use super::log::staging::Log;
 use super::ownership::partition::Tenure;
 use super::ownership::steps::{Entry, TableSite};
 use super::ownership::{Owner, OwnerWord};
-use super::restore;
+use super::restore::{self, TornFormat};
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::mutants::{Mutant, planted};
@@ -116,7 +116,7 @@ pub struct Site<'a, F, L> {
 /// ([`TableSite::look_after`]), and admits this compute node to it.
 ///
 /// If it fails, the caller settles the lane, looks after the entry again, and repeats it.
-pub async fn recover<F: PageFormat, L: Leaves>(
+pub async fn recover<F: TornFormat, L: Leaves>(
     site: &Site<'_, F, L>,
     lane: &Lane<'_>,
     entry: u32,
@@ -130,7 +130,7 @@ pub async fn recover<F: PageFormat, L: Leaves>(
     restore::restore(site.restore, lane, entry).await?;
     replay(site, lane, (entry, word), log_row).await?;
     flush_replayed(site, lane).await?;
-    if planted(Mutant::ADMISSION_BEFORE_D) {
+    if planted(Mutant::ADMISSION_BEFORE_WORD) {
         let _ = partition.admit(entry);
     }
     match site.table.finish_recovery(lane, entry).await? {

@@ -52,6 +52,16 @@ pub const fn room_bytes(page_bytes: usize) -> usize {
     LOOK_BYTES + page_bytes + HEADER_BYTES + page_bytes
 }
 
+/// What recoveries have to know of the bytes of a page besides.
+pub trait TornFormat: PageFormat {
+    /// Whether all lines of an image are of one WRITE.
+    fn is_whole(&self, page: &[u8]) -> bool;
+
+    /// Whether the first line of an image, which is never torn, is one of the page at `address`, with its generation, in
+    /// `entry`, as far as the line tells.
+    fn may_be_of(&self, page: &[u8], address: Address, entry: u32) -> bool;
+}
+
 /// What a lane restores pages with.
 pub struct Site<'a, F> {
     /// What is known of the bytes of pages.
@@ -82,7 +92,7 @@ struct Place {
     incarnation: u32,
 }
 
-impl<F: PageFormat> Site<'_, F> {
+impl<F: TornFormat> Site<'_, F> {
     fn page(&self) -> Range<usize> {
         let start = self.room.start + LOOK_BYTES;
         start..start + self.page_bytes
@@ -134,7 +144,7 @@ impl<F: PageFormat> Site<'_, F> {
 
 /// Gives every torn page of `entry` its last image. Returns how many were torn. The entry is RECOVERING, and this compute
 /// node is its finder.
-pub async fn restore<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, entry: u32) -> Result<u32, OpError> {
+pub async fn restore<F: TornFormat>(site: Site<'_, F>, lane: &Lane<'_>, entry: u32) -> Result<u32, OpError> {
     let mut restored = 0;
     let mut rows = DeadRows::default();
     while let Some(row) = rows.next(site, lane).await? {
@@ -151,7 +161,7 @@ pub async fn restore<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, entry: u
 }
 
 /// Restores the page of an image, if that is torn.
-async fn restore_page<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, known: &PageImage) -> Result<bool, OpError> {
+async fn restore_page<F: TornFormat>(site: Site<'_, F>, lane: &Lane<'_>, known: &PageImage) -> Result<bool, OpError> {
     let &PageImage { address: page, entry, .. } = known;
     if !site.is_torn(lane, page, entry).await? {
         return Ok(false);
@@ -176,7 +186,7 @@ async fn restore_page<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, known: 
 }
 
 /// The whole image of a page that was written last.
-async fn last_image<F: PageFormat>(
+async fn last_image<F: TornFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
     page: Address,
@@ -210,7 +220,7 @@ struct DeadRows {
 }
 
 impl DeadRows {
-    async fn next<F: PageFormat>(&mut self, site: Site<'_, F>, lane: &Lane<'_>) -> Result<Option<DeadRow>, OpError> {
+    async fn next<F: TornFormat>(&mut self, site: Site<'_, F>, lane: &Lane<'_>) -> Result<Option<DeadRow>, OpError> {
         let Some(home) = site.geometry.first() else { return Ok(None) };
         let (port, at) = (lane.port(), site.room.start);
         loop {
@@ -249,7 +259,7 @@ struct Slots {
 }
 
 impl Slots {
-    async fn of<F: PageFormat>(
+    async fn of<F: TornFormat>(
         site: Site<'_, F>,
         lane: &Lane<'_>,
         node: NodeId,
@@ -263,7 +273,7 @@ impl Slots {
     }
 
     /// Images of `entry` in the next slots, as their headers say. `None`: there are no more slots.
-    async fn next<F: PageFormat>(
+    async fn next<F: TornFormat>(
         &mut self,
         site: Site<'_, F>,
         lane: &Lane<'_>,

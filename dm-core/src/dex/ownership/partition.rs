@@ -199,7 +199,7 @@ impl<'s> Partition<'s> {
     pub fn admit(&self, entry: u32) -> Option<Tenure> {
         let cell = self.cell(entry)?;
         let word = cell.word.lock();
-        let is_early = planted(Mutant::ADMISSION_BEFORE_D) && word.row() == self.me;
+        let is_early = planted(Mutant::ADMISSION_BEFORE_WORD) && word.row() == self.me;
         if word.decode() != Ok(Owner::Owned(self.me)) && !is_early {
             return None;
         }

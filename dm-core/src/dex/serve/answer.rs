@@ -48,21 +48,14 @@ impl Dex<'_> {
     }
 
     /// Waits until a change of the leaf is in its page: flushes the leaf, if nobody does.
-    pub(super) async fn wait_flushed(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
-        loop {
-            match self.store.acquire(lane, leaf, Admit::Never).await? {
-                Acquired::Frame(name) => {
-                    if self.flush_frame(lane, name, lsn).await? {
-                        return Ok(());
-                    }
-                }
-                // It was evicted, and it was clean then.
-                Acquired::Mine(fill) => return self.end_fill(lane, &fill).await,
-                Acquired::NoFrame | Acquired::NoFill => {
-                    return Err(OpError::harmless(Cause::BadInput("the lane has fills that it has not ended")));
-                }
+    pub(super) async fn wait_flushed(&self, lane: &Lane<'_>, leaf: Address) -> Result<(), OpError> {
+        match self.store.acquire(lane, leaf, Admit::Never).await? {
+            Acquired::Frame(name) => self.flush_frame(lane, name).await,
+            // It was evicted, and it was clean then.
+            Acquired::Mine(fill) => self.end_fill(lane, &fill).await,
+            Acquired::NoFrame | Acquired::NoFill => {
+                Err(OpError::harmless(Cause::BadInput("the lane has fills that it has not ended")))
             }
-            lane.check_deadline()?;
         }
     }
 }

@@ -70,7 +70,7 @@ impl Dex<'_> {
             let is_cached = fill.is_none();
             if let (Decided::Done { lsn, changed: true, .. }, Some(_)) = (&seen, &fill) {
                 // If that fails, settling ends the fill when no WRITE can land any more.
-                self.write_back(lane, leaf, tenure, *lsn).await?;
+                self.write_back(lane, leaf, *lsn).await?;
             }
             if let Some(fill) = &fill {
                 self.end_fill(lane, fill).await?;
@@ -191,7 +191,7 @@ impl Dex<'_> {
     async fn answer_change(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
         match self.level(lane) {
             Level::Log => self.wait_durable(lane, lsn).await,
-            Level::Pool => self.wait_flushed(lane, leaf, lsn).await,
+            Level::Pool => self.wait_flushed(lane, leaf).await,
             Level::Cache => self.check_lease(lane).map_err(|error| unknown(error.cause)),
         }
     }

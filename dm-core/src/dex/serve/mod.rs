@@ -224,7 +224,7 @@ impl<'s> Dex<'s> {
         self.tree.settle_locks(lane).await?;
         append::settle(self.site(), lane).await?;
         // A split that was dropped is undone by this: see `split`.
-        self.store.settle(lane).await
+        crate::dex::flush::settle(self.flushing(flush::FLUSHED), lane).await
     }
 
     /// Runs one operation, as [`Index::execute`](crate::index::Index::execute), at the lane's [`Level`].

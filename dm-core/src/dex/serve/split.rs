@@ -20,8 +20,8 @@ use super::find::Look;
 use super::flush::{FLUSHED, lost};
 use crate::btree::leaves::Leaves;
 use crate::btree::router::Router;
-use crate::dex::leaf;
-use crate::dex::leaf::{Leaf, split_images};
+use crate::dex;
+use crate::dex::leaf::{self, Leaf, split_images};
 use crate::dex::log::record::Change;
 use crate::dex::ownership::partition::Tenure;
 use crate::lane::Lane;
@@ -177,15 +177,14 @@ impl Dex<'_> {
                 Err(_) => return Err(lost(left).into()),
             }
         };
-        Self::raise_version(lane, &staged, left_image);
+        dex::flush::stamp(self.flushing(FLUSHED), lane, &staged);
         self.halve(lane, fresh, lsn);
         lane.port().call(right_image.write_to(Label::Sibling, right)).await?;
         if planted(Mutant::PARENT_BEFORE_LEFT) {
             lane.end_change(Router::link(&self.tree, lane, 0, right).await);
         }
-        self.write_staged(lane, &staged, left_image).await?;
+        dex::flush::finish(self.flushing(FLUSHED), lane, &staged).await?;
         // The split is in the pool.
-        self.end_flush(lane, &staged).await?;
         self.publish_right(lane, right).await?;
         loop {
             let renewed = lane.port().with(|scratch| self.store.renew(lane, frozen, left_image.of(scratch)));

@@ -14,10 +14,12 @@ use super::ownership::steps::TableSite;
 use super::ownership::table::{Table, TableShape, TableWriter};
 use super::recover::{self, Leaves, Replayed, is_due};
 use super::restore;
+use super::restore::TornFormat;
 use crate::lane::Lane;
+use crate::layout::LINE_BYTES;
 use crate::machine::{Step, poll_once};
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
-use crate::membership::redo::{self, Area};
+use crate::membership::redo::{self, Area, HEADER_BYTES};
 use crate::membership::{Recovery, rows};
 use crate::memory::chunks::RequestIds;
 use crate::operation::OpError;
@@ -246,7 +248,9 @@ impl PageFormat for Lines {
     fn stamp(&self, page: &mut [u8], copies: u32) {
         page.chunks_mut(LINE).for_each(|line| line[0] = line[0].wrapping_add(copies as u8) & 15);
     }
+}
 
+impl TornFormat for Lines {
     fn is_whole(&self, page: &[u8]) -> bool {
         page.chunks(LINE).all(|line| line[0] == page[0])
     }
@@ -290,7 +294,7 @@ impl Rooms {
             start..end
         };
         Self {
-            flush: take(flush::room_bytes(PAGE_BYTES)),
+            flush: take(LINE_BYTES + HEADER_BYTES + PAGE_BYTES),
             restore: take(restore::room_bytes(PAGE_BYTES)),
             lines: take(recover::LINES_BYTES_MIN),
             log: take(room_bytes(20).max(MAKE_BYTES)),
@@ -337,7 +341,9 @@ impl Leaves for Node<'_> {
 impl<'a> Node<'a> {
     fn flush(&self) -> flush::Site<'a, Lines> {
         let (store, partition, recovery) = (self.store, self.table.partition, Some(self.recovery));
-        flush::Site { store, format: &Lines, partition, recovery, room: &self.rooms.flush }
+        let line_at = self.rooms.flush.start;
+        let page = Span::new(line_at + LINE_BYTES + HEADER_BYTES, PAGE_BYTES);
+        flush::Site { store, format: &Lines, partition, recovery, page, line_at }
     }
 
     fn restore(&self) -> restore::Site<'a, Lines> {

@@ -151,7 +151,7 @@ fn finders_may_die() -> Result<(), &'static str> {
 #[test]
 fn the_next_finder_completes_what_one_has_begun() {
     assert_eq!(finders_may_die(), Ok(()));
-    assert!(with_planted(Some(Mutant::ADMISSION_BEFORE_D), finders_may_die).is_err());
+    assert!(with_planted(Some(Mutant::ADMISSION_BEFORE_WORD), finders_may_die).is_err());
 }
 
 /// A page is ahead of the ring: it was flushed with a change that is in no ring. Its first slot has an older image.

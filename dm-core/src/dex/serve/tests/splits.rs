@@ -162,7 +162,9 @@ fn a_fill_that_led_elsewhere_is_ended() -> bool {
         let mut leaves = 0;
         while leaves < 2 {
             if let Step::Requests = poll_once(lane.port(), future.as_mut()) {
-                let is_leaf = |request: &Request| matches!(request.label, Label::Sibling | Label::Node);
+                let is_leaf = |request: &Request| {
+                    request.verb == Verb::Write && matches!(request.label, Label::Sibling | Label::Leaf)
+                };
                 leaves += lane.port().requests().iter().filter(|request| is_leaf(request)).count();
                 pool.execute(lane);
             }

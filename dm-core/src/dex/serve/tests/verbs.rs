@@ -36,7 +36,7 @@ fn a_hit_posts_nothing_and_a_miss_reads_the_leaf() {
         assert_eq!(pool.taken(), []);
         dex.set_level(lane, Level::Pool);
         assert_eq!(point(pool, dex, lane, OperationKind::Update, 2100, 7), Ok(Outcome::Updated));
-        assert_eq!(pool.taken(), [(Verb::Write, Label::Node)]);
+        assert_eq!(pool.taken(), [(Verb::Write, Label::Leaf)]);
     });
 }
 
@@ -80,7 +80,7 @@ fn a_leaf_that_is_not_admitted_is_read_and_written() {
             pool.taken();
             assert_eq!(point(pool, dex, lane, OperationKind::Update, 60 * key, key + 1), Ok(Outcome::Updated));
             let requests = pool.taken();
-            if requests == [READ_LEAF, (Verb::Write, Label::Node)] {
+            if requests == [READ_LEAF, (Verb::Write, Label::Leaf)] {
                 unadmitted += 1;
                 assert_eq!(get(pool, dex, lane, 60 * key), Some(key + 1));
                 assert_eq!(pool.taken(), [READ_LEAF]);
