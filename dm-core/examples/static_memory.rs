@@ -41,6 +41,7 @@ const REGION_BYTES: usize = 64 << 10;
 const GEOMETRY: [NodeGeometry; 1] = [NodeGeometry {
     region_bytes: REGION_BYTES as u64,
     catalog: 0x1000,
+    index_count: 1,
     rows: 0x2000,
     row_count: 2,
     redo: 0x3000,
@@ -133,7 +134,7 @@ fn main() {
     assert!(plan.total_bytes <= SCRATCH_BYTES, "a lane needs {} bytes of scratch", plan.total_bytes);
     let tree = Tree {
         number,
-        index: number.get() + 1,
+        index: number.in_nodes(),
         owner: Member { row: RowId(1), incarnation: 1, nonce: 1 },
         requests: &REQUESTS,
         geometry: &GEOMETRY,

@@ -1,6 +1,7 @@
 //! A compute node: a process that has a row in the pool it is connected to, and opens indexes.
 
 mod drop;
+mod rename;
 
 use crate::assembly::{AssemblyError, Place, Spending};
 use crate::clock::lease_us;
@@ -22,7 +23,7 @@ use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Guarantees, NodeId};
 use rustix::system::uname;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a compute node takes part in a pool.
@@ -85,7 +86,7 @@ impl Pool {
             pinned: AtomicBool::new(false),
             opened: AtomicBool::new(false),
             has_unsettled_lane: AtomicBool::new(false),
-            drops: Mutex::default(),
+            changes: Mutex::default(),
             requests: RequestIds::default(),
         };
         self.note_member(member);
@@ -145,13 +146,28 @@ pub struct ComputeNode {
     opened: AtomicBool,
     /// A lock word may still name this row after the node has left.
     has_unsettled_lane: AtomicBool,
-    /// Held while the node drops an index; counts drops.
-    drops: Mutex<u8>,
+    /// Held while the node changes the catalog; counts changes.
+    changes: Mutex<u8>,
     /// Of chunks that it asks for without an index.
     requests: RequestIds,
 }
 
+/// The right of a compute node to change the catalog, and the number of the next change. One change at a time, so that
+/// what the catalog shows as begun by this compute node is what it did not finish.
+struct Changing<'n>(MutexGuard<'n, u8>);
+
+impl Changing<'_> {
+    fn next(&mut self) -> u8 {
+        *self.0 = self.0.wrapping_add(1);
+        *self.0
+    }
+}
+
 impl ComputeNode {
+    fn changing(&self) -> Changing<'_> {
+        Changing(self.changes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Notes that a lane could not be settled, so that a lock word may still name this row. When the node leaves,
     /// others must sweep the row before any node can claim it.
     pub fn mark_unsettled(&self) {
@@ -189,13 +205,17 @@ impl ComputeNode {
             parameters: block,
             features: parameters.features(),
         };
-        self.create_defined(&definition)?;
+        let mut changing = self.changing();
+        self.put_back_begun(&mut changing)?;
+        self.create_defined(&definition, &mut changing)?;
+        drop(changing);
         Ok(self.pool.find_index(name)?.0)
     }
 
-    fn create_defined(&self, definition: &Definition<'_>) -> Result<(), PoolError> {
+    fn create_defined(&self, definition: &Definition<'_>, changing: &mut Changing<'_>) -> Result<(), PoolError> {
+        let request = changing.next();
         self.pool.with_lane(|fabric, lane| {
-            block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, 0, definition, 0))
+            block_on(fabric, lane, catalog::create(lane, self.pool.home(), self.member, request, definition, 0))
         })??;
         Ok(())
     }

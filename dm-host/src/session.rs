@@ -54,7 +54,7 @@
 //!   mutex. Share it by reference, or clone it, which costs a reference count.
 //! - [`Call`] and [`Calls`] are `Send`: they hold a session's reference, the caller's bytes and a slot's number. A task
 //!   that awaits one may move between threads between two polls. They borrow the session and the arguments, so that
-//!   neither is copied before there is a slot; `async move` around both gives a future without borrows.
+//!   neither is copied before there is a slot; [`Call::owned`] gives a future without borrows, to be spawned.
 //! - The operation itself is neither: its future and its lane stay on the worker thread they were made on. That is why
 //!   it runs there, and not in the caller's poll.
 //! - Wakers run on worker threads. They must not block; the session refuses to wait for a call there
@@ -87,6 +87,7 @@ pub mod byte_string;
 mod call;
 mod calls;
 mod deadline;
+mod down;
 mod error;
 mod local;
 mod operations;
@@ -110,7 +111,7 @@ pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::Page;
 pub use scan::{LocalScan, Scan};
 pub use statistics::{KindStatistics, LatencyHistogram, Statistics};
-pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, Value};
+pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, TypedScan, Value};
 
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
@@ -134,7 +135,8 @@ use supervisor::{Command, Supervisor};
 assert_impl_all!(Session: Send, Sync, Clone);
 assert_impl_all!(Call<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
 assert_impl_all!(Calls<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
-assert_impl_all!(Scan<'static>: Send);
+assert_impl_all!(Scan<'static>: Send, futures_core::Stream);
+assert_impl_all!(Range<'static, u64, u64>: Send, futures_core::Stream);
 assert_impl_all!(SessionError: Send, Sync, Copy);
 
 /// What the clones of a session and its threads share.

@@ -5,74 +5,21 @@ use dm_core::remote::row::RowState;
 use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::fabric::shm::ShmOptions;
-use dm_host::pool::{Pool, socket_in};
+use dm_host::pool::Pool;
 use dm_host::session::{Delete, DeleteIf, Insert, Session, SessionError, UpdateIf};
 use dm_host::solo;
+use session_support::daemons::Daemons;
 use session_support::{block_on, options};
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 mod session_support;
-
-/// Memory nodes of this test, killed with it.
-struct Daemons {
-    children: Vec<Child>,
-    sockets: Vec<PathBuf>,
-}
-
-impl Daemons {
-    fn start(directory: &Path, nodes: u16, lines: &str) -> Self {
-        let mut daemons = Self { children: Vec::new(), sockets: Vec::new() };
-        for node in 0..nodes {
-            let socket = socket_in(directory, node);
-            let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
-            command.args([
-                "--size",
-                "16MiB",
-                "--chunk-size",
-                "64KiB",
-                "--locks",
-                "31",
-                "--exit-with-parent",
-                "--no-sweep",
-            ]);
-            command.args(["--node-id", &node.to_string(), "--memory-nodes", &nodes.to_string()]);
-            command.args(["--lines", lines, "--socket"]).arg(&socket);
-            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-            let mut ready = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-            assert!(ready.starts_with("READY "), "{ready:?}");
-            daemons.children.push(child);
-            daemons.sockets.push(socket);
-        }
-        daemons
-    }
-
-    fn connect(&self) -> Arc<Pool> {
-        Arc::new(Pool::connect(&self.sockets, ShmOptions::default()).unwrap())
-    }
-
-    fn kill(&mut self, node: usize) {
-        self.children[node].kill().unwrap();
-        self.children[node].wait().unwrap();
-    }
-}
-
-impl Drop for Daemons {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 /// Keys that all processes write.
 const KEYS: u64 = 20;

@@ -11,16 +11,16 @@
 
 #define DM_CHUNK_ENTRY_STATE_OFFSET 0
 #define DM_CHUNK_ENTRY_STATE_BIT 0
-#define DM_CHUNK_ENTRY_STATE_BITS 3
+#define DM_CHUNK_ENTRY_STATE_BITS 2
 #define DM_CHUNK_ENTRY_KIND_OFFSET 0
-#define DM_CHUNK_ENTRY_KIND_BIT 3
-#define DM_CHUNK_ENTRY_KIND_BITS 4
+#define DM_CHUNK_ENTRY_KIND_BIT 2
+#define DM_CHUNK_ENTRY_KIND_BITS 3
 #define DM_CHUNK_ENTRY_INDEX_OFFSET 0
-#define DM_CHUNK_ENTRY_INDEX_BIT 7
-#define DM_CHUNK_ENTRY_INDEX_BITS 5
+#define DM_CHUNK_ENTRY_INDEX_BIT 5
+#define DM_CHUNK_ENTRY_INDEX_BITS 9
 #define DM_CHUNK_ENTRY_REQUEST_OFFSET 0
-#define DM_CHUNK_ENTRY_REQUEST_BIT 12
-#define DM_CHUNK_ENTRY_REQUEST_BITS 20
+#define DM_CHUNK_ENTRY_REQUEST_BIT 14
+#define DM_CHUNK_ENTRY_REQUEST_BITS 18
 #define DM_CHUNK_ENTRY_ROW_OFFSET 0
 #define DM_CHUNK_ENTRY_ROW_BIT 32
 #define DM_CHUNK_ENTRY_ROW_BITS 16
@@ -37,7 +37,7 @@ struct dm_chunk_entry {
 
 // constants
 
-#define DM_CHUNK_ENTRY_REQUESTS_MAX UINT64_C(1048576) // grants of one compute node in one incarnation
-#define DM_CHUNK_ENTRY_INDEX_NONE UINT64_C(31) // index of a chunk that serves none or all
+#define DM_CHUNK_ENTRY_REQUESTS_MAX UINT64_C(262144) // grants of one compute node in one incarnation
+#define DM_CHUNK_ENTRY_INDEX_NONE UINT64_C(511) // index of a chunk that serves none or all
 
 #endif

@@ -41,7 +41,7 @@
 #define DM_DOLPHIN_SLOT_WORD_STRUCT_BYTES 8
 
 struct dm_dolphin_slot_word {
-    uint8_t low[1]; // first byte of the tile; 0 in a root slot
+    uint8_t low[1]; // first byte of the tile; in a root slot CRC-8 of the other bytes
     uint8_t bits_1[1];
     uint8_t memory_node[1]; // logical number; void: 0
     uint8_t offset[5]; // node: byte offset / 16; leaf: likewise, its two low bits are generation, bits 0..1; void: last byte of the tile

@@ -34,7 +34,7 @@
 #define DM_RADIX_SLOT_WORD_STRUCT_BYTES 8
 
 struct dm_radix_slot_word {
-    uint8_t partial[1]; // byte of the key at the node's position; 0 in a root slot
+    uint8_t partial[1]; // byte of the key at the node's position; in a root slot CRC-8 of the other bytes
     uint8_t bits_1[1];
     uint8_t memory_node[1]; // logical number
     uint8_t offset[5]; // byte offset / 16

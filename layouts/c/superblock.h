@@ -84,7 +84,13 @@
 #define DM_SUPERBLOCK_LOCK_SPACE_BITS 8
 #define DM_SUPERBLOCK_RESERVED_157_OFFSET 157
 #define DM_SUPERBLOCK_RESERVED_157_BIT 0
-#define DM_SUPERBLOCK_RESERVED_157_BITS 760
+#define DM_SUPERBLOCK_RESERVED_157_BITS 8
+#define DM_SUPERBLOCK_INDEX_COUNT_OFFSET 158
+#define DM_SUPERBLOCK_INDEX_COUNT_BIT 0
+#define DM_SUPERBLOCK_INDEX_COUNT_BITS 16
+#define DM_SUPERBLOCK_RESERVED_160_OFFSET 160
+#define DM_SUPERBLOCK_RESERVED_160_BIT 0
+#define DM_SUPERBLOCK_RESERVED_160_BITS 736
 #define DM_SUPERBLOCK_CHECKSUM_OFFSET 252
 #define DM_SUPERBLOCK_CHECKSUM_BIT 0
 #define DM_SUPERBLOCK_CHECKSUM_BITS 32
@@ -92,7 +98,7 @@
 
 struct dm_superblock {
     uint8_t magic[8]; // "dm-pool\n"
-    uint8_t format_version[4]; // 1
+    uint8_t format_version[4]; // 2
     uint8_t reserved_12[4]; // zero
     uint8_t features_compatible[8]; // features a reader may ignore
     uint8_t features_read_only[8]; // features without which a reader must not write
@@ -115,16 +121,18 @@ struct dm_superblock {
     uint8_t lock_table[8]; // offset of the lock table in its memory
     uint8_t lock_count[4]; // lock words in the table
     uint8_t lock_space[1]; // memory of the lock table: 0 = region, 1 = device memory
-    uint8_t reserved_157[95]; // zero
+    uint8_t reserved_157[1]; // zero
+    uint8_t index_count[2]; // entries of the catalog
+    uint8_t reserved_160[92]; // zero
     uint8_t checksum[4]; // CRC-32C of all bytes before it
 };
 
 // constants
 
-#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(1) // what this describes
+#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(2) // what this describes
 #define DM_SUPERBLOCK_SUPERBLOCK_ROOM_BYTES UINT64_C(4096) // kept for the superblock
 #define DM_SUPERBLOCK_HEAP_ALIGN_BYTES UINT64_C(4096) // chunk 0 begins at, and chunks are, multiples of this
 #define DM_SUPERBLOCK_ROW_COUNT UINT64_C(128) // compute-node rows of a new pool
-#define DM_SUPERBLOCK_CATALOG_BYTES UINT64_C(4096) // size of the catalog
+#define DM_SUPERBLOCK_INDEX_COUNT UINT64_C(255) // entries of the catalog of a new pool
 
 #endif

@@ -92,7 +92,7 @@ fn a_scan_does_not_go_all_ways_through_a_maze_of_nodes() {
             write(client.fabric, place(level).offset(), &image);
         }
         let root = Slot::node(0, kind, place(0));
-        write(client.fabric, root_at(client.geometry), &root.0.to_le_bytes());
+        write(client.fabric, root_at(client.geometry), &root.in_root().to_le_bytes());
         corrupt(scan(client), "more nodes than the pool has room for");
         corrupt(walk(client), "more nodes than the pool has room for");
     });
@@ -107,7 +107,7 @@ fn a_slot_that_leads_back_sends_no_scan_back() {
             client.put(n << 56, 1);
         }
         assert_eq!(scan(client).expect("it is sound").len(), 60);
-        let root = Slot(word(client.fabric, root_at(client.geometry)));
+        let root = Slot::of_root(word(client.fabric, root_at(client.geometry))).expect("it is sound");
         let Ok(Child::Node(kind, place)) = root.child() else { panic!("{root:?}") };
         let image = read(client.fabric, place.offset(), kind.bytes());
         let node = Node::new(&image, kind, 1).expect("the root");

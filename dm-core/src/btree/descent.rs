@@ -70,6 +70,9 @@ impl RootCopy {
 /// them. A merge that is alive is over after fewer round trips.
 pub const FORWARDING_RETRIES_MAX: u32 = 3;
 
+/// Bytes of a low fence that are in a node's first line, at most.
+const LOW_BYTES_IN_LINE: usize = stripes::LINE_PAYLOAD_BYTES - node::LOW_AT;
+
 /// The descent cursor: a pointer to a node of the wanted level, which was not READ yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescentCursor {
@@ -123,6 +126,7 @@ impl Tree<'_> {
         let line = self.scratch.line();
         let port = lane.port();
         let mut attempts = 0;
+        let mut before = Address::NULL;
         loop {
             let (node, offset) = self.root_word;
             port.call(Request::read(Label::Root, node, offset, 8, line.at)).await?;
@@ -131,12 +135,23 @@ impl Tree<'_> {
                 return Ok(None);
             }
             port.call(line.read_from(Label::Header, address)).await?;
-            let header = port.with(|scratch| Header::read(line.of(scratch)));
-            if header.index == self.index && header.generation == address.generation() && header.level < LEVELS_MAX {
+            let (header, begins) = port.with(|scratch| {
+                let line = line.of(scratch);
+                let low = [0; LOW_BYTES_IN_LINE].get(..self.inner.key_bytes).unwrap_or(&[0; LOW_BYTES_IN_LINE]);
+                (Header::read(line), stripes::compare(line, node::LOW_AT, low).is_eq())
+            });
+            let is_of_index = header.index == self.index && header.generation == address.generation();
+            // A root covers all keys; it may have been split, so the right edge is not a part of the check.
+            if is_of_index && begins && header.level < LEVELS_MAX {
                 self.root.set(address, header.level);
                 return Ok(Some((address, header.level)));
             }
-            // A root is never retired, so this is a root that grew between the two READs, or no node of this index.
+            // A root is never retired. So this is a root that grew between the two READs, after which the word names
+            // another node, or none of this index.
+            if address == before {
+                return Err(Self::corrupt(address, "the root word leads to no root of this index"));
+            }
+            before = address;
             lane.attempt(&mut attempts, "reading the root")?;
         }
     }

@@ -13,7 +13,7 @@ use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::catalog::{IndexKind, IndexNumber};
+use crate::remote::catalog::{IndexKind, IndexNumber, IndexSet};
 use crate::remote::chunk::ChunkKind;
 use crate::remote::lock_word::RowId;
 use crate::remote::place::NodeClass;
@@ -52,8 +52,8 @@ impl<'s, I: Leaves<'s>> Sweep for TreeLocks<'_, 's, I> {
     }
 
     /// Those with locks in nodes: of a kind that this program does not know that is assumed.
-    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
-        let Some(home) = self.tree.geometry.first() else { return Ok(0) };
+    async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError> {
+        let Some(home) = self.tree.geometry.first() else { return Ok(IndexSet::default()) };
         let number = self.tree.number;
         let at = self.tree.scratch.recovery.start;
         catalog::numbers(lane, home, at, |entry| entry.kind != IndexKind::Sherman && entry.number != number).await

@@ -133,7 +133,7 @@ impl<'s> Dolphin<'s> {
         let root = geometry.first().map_or(0, |home| root_offset(home, number));
         let tree = Tree {
             number,
-            index: number.get() + 1,
+            index: number.in_nodes(),
             owner,
             requests,
             geometry,

@@ -9,25 +9,24 @@
 //!
 //!        ┌───────────────────────── yielded ──┐
 //!        ▼    claim                           │  body written, no rival   drop           unused
-//!       FREE ─────────────────────────► CREATING ───────────────► LIVE ──────► DROPPED ──────► ERASING ──► FREE
-//!                                                                   ▲             │ in use
-//!                                                                   └─────────────┘
+//!       FREE ─────────────────────────► CREATING ──────────────► LIVE ───────► DROPPED ──────► ERASING ──► FREE
+//!                                                                 │ ▲             │ in use
+//!                                                        rename   ▼ │             │
+//!                                                        RENAMING ──┴─────────────┘
 //! ```
 //!
-//! An entry has four lines: what identifies it, its parameters, the features of its creator, and the root word. The
-//! root word has a line of its own, since compute nodes change it by CAS and READ it often.
+//! An entry has four lines: its parameters with the features of its creator, and a line with the root word, which has a
+//! name on either side. Compute nodes change the root word by CAS and READ it often. Nobody WRITEs it once the entry is
+//! live. The words of all entries lie side by side in front of the entries: a READ brings [`WINDOW`] of them.
 //!
-//! There are sixteen entries. So their words are READ in one submit ([`OUTBOX_REQUESTS`]), the catalog is one page, and
-//! an index's number fits into the five bits of the chunk table with room to grow.
-//!
-//! **Reading.** A reader READs the words first, and then the bodies of live entries. A creator writes the body before
-//! the word becomes live, and nobody changes the body while the word is live. So a body that is READ after a live word
-//! was seen is whole. The reader READs the word again with the body. A checksum guards against an entry that was
+//! **Reading.** A reader READs the words first, and then what they stand for. A creator writes the body before the word
+//! becomes live, and nobody changes what counts of the body while the word is live. So a body that is READ after a live
+//! word was seen is whole. The reader READs the word again with the body. Checksums guard against an entry that was
 //! dropped and created anew in between. No order of lines is assumed.
 //!
 //! **Two creators of one name.** The *tag* is a hash of the name, and part of the word from the claim on. A creator
-//! claims a free entry, WRITEs its body, and then looks at all words again. So of two creators, the one that claimed
-//! second sees the other's entry. What a creator does depends on the state of the other entry:
+//! claims a free entry, and then looks at all words again. So of two creators, the one that claimed second sees the
+//! other's entry. What a creator does depends on the state of the other entry:
 //!
 //! - It is live: the creator yields, and uses that index.
 //! - It is being created and has a lower number: the creator yields, and starts again.
@@ -36,18 +35,31 @@
 //! So the first entry that becomes live wins. Of two creators that see each other, the one with the lower entry number
 //! wins. *Both cannot become live:* the first claim precedes the second creator's look, which therefore sees it. *They
 //! do not both yield for ever:* only the one with the higher number yields to an entry that is not live. Two different
-//! names with one tag (one pair in two million) are in each other's way only while both are being created.
+//! names with one tag (one pair in a million) are in each other's way only while both are being created.
 //!
-//! A creator that dies leaves CREATING, with its row and incarnation. Others wait for a bounded time, and then report
-//! [`CatalogError::Busy`]. When its row has been fenced, a sweep frees the entry.
+//! **A rename** claims the new name as a creator does, with an entry that will never be live. While that claim stands,
+//! nobody else makes an entry of this name live. Then it changes the index's own word to RENAMING, WRITEs the name that
+//! does not count, and makes the word live with the other name and its tag. Last, it frees the claim. Those who have
+//! the index open do not notice: they know it by its number. Those who open it meanwhile find it by its old name until
+//! the word changes, and by the new one from then on.
+//!
+//! *A name that moves is not missed.* A look takes several READs, so it may see the index's word before the name has
+//! moved there, and the claim's word after it has been freed. Therefore who saw no claim looks again: the claim was
+//! freed after the name had moved, so the second look finds the name. *The name that counts is never torn:* a rename
+//! writes the other one, and only one compute node at a time may, since it made the word RENAMING.
+//!
+//! **Deaths.** A compute node that dies leaves CREATING or RENAMING, with its row and incarnation. Others wait for a
+//! bounded time, and then report [`CatalogError::Busy`]. When its row is gone, [`put_back`] takes back what it did:
+//! nothing of a claim was ever seen, and a name that was being written does not count.
 
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
+use crate::layout::LINE_BYTES;
 use crate::layout::record::Le64;
 use crate::operation::{Cause, OpError};
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::catalog::{
-    Definition, ENTRIES, Entry, EntryState, EntryWord, IndexEntry, IndexNumber, NAME_BYTES_MAX, root_offset, tag_of,
+    Definition, Entry, EntryState, EntryWord, IndexEntry, IndexNumber, IndexSet, NAME_BYTES_MAX, StoredName,
+    root_offset, tag_of,
 };
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
@@ -57,7 +69,13 @@ use static_assertions::const_assert;
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-const_assert!(ENTRIES <= OUTBOX_REQUESTS && ENTRIES * 8 <= SCRATCH_BYTES);
+/// Entry words that one READ brings.
+pub const WINDOW: usize = SCRATCH_BYTES / WORD_BYTES;
+
+const WORD_BYTES: usize = size_of::<Le64>();
+
+/// Where a body goes in the scratch, behind its word.
+const BODY_AT: usize = LINE_BYTES;
 
 /// How often a creator looks at a rival before it gives up, with [`PAUSE_NS`] between: 20 s, longer than a lease.
 const PATIENCE: u32 = 10_000;
@@ -68,7 +86,7 @@ const PAUSE_NS: u64 = 2_000_000;
 /// READs of an entry that changes while it is READ.
 const READS_MAX: u32 = 16;
 
-const_assert!(Entry::BYTES <= SCRATCH_BYTES);
+const_assert!(BODY_AT + Entry::BYTES <= SCRATCH_BYTES);
 
 /// Why a function of the catalog failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -84,10 +102,18 @@ pub enum CatalogError {
         number: IndexNumber,
     },
     /// No entry is free.
-    #[error("the catalog is full: {ENTRIES} indexes")]
-    Full,
-    /// Another creation of that name has taken too long.
-    #[error("entry {} of the catalog is being created by compute-node row {}, incarnation {incarnation}, which does not finish", number.get(), row.0)]
+    #[error("the catalog is full: {indexes} indexes")]
+    Full {
+        /// Entries of the catalog.
+        indexes: u16,
+    },
+    /// Another creation of that name, or another rename of that index, has taken too long.
+    #[error(
+        "entry {} of the catalog is being created or renamed by compute-node row {}, incarnation {incarnation}, which does not \
+         finish; if it died, dm repair clears it",
+        number.get(),
+        row.0
+    )]
     Busy {
         /// The entry.
         number: IndexNumber,
@@ -115,31 +141,36 @@ pub enum CatalogError {
     },
 }
 
-type Words = [EntryWord; ENTRIES];
-
 /// Looks for the live index `name`.
 ///
-/// Two round trips.
+/// One round trip per [`WINDOW`] entries, and two more if there is one.
 pub async fn find(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     name: &str,
     scratch: usize,
 ) -> Result<Option<IndexEntry>, CatalogError> {
-    let words = read_words(lane, geometry, scratch).await?;
-    find_in(lane, geometry, &words, name, scratch).await
+    let tag = tag_of(name);
+    let mut named = IndexSet::default();
+    let mut see = |number, word: EntryWord| {
+        if word.names(tag) {
+            named.insert(number);
+        }
+    };
+    look(lane, geometry, scratch, &mut see).await?;
+    Ok(find_in(lane, geometry, &named, name, scratch).await?.map(|(entry, _)| entry))
 }
 
 /// Calls `visit` with every live index.
 ///
-/// One round trip and one per index.
+/// One round trip per [`WINDOW`] entries, and two per index.
 pub async fn list(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     scratch: usize,
     visit: &mut dyn FnMut(&IndexEntry),
 ) -> Result<(), CatalogError> {
-    list_of(lane, geometry, scratch, &[EntryState::Live], &mut |entry, _| visit(entry)).await
+    list_of(lane, geometry, scratch, EntryWord::is_open, &mut |entry, _| visit(entry)).await
 }
 
 /// As [`list`], of the indexes that a compute node drops or began to drop, each with its entry word, which names that
@@ -150,51 +181,49 @@ pub async fn list_dropped(
     scratch: usize,
     visit: &mut dyn FnMut(&IndexEntry, EntryWord),
 ) -> Result<(), CatalogError> {
-    list_of(lane, geometry, scratch, &[EntryState::Dropped, EntryState::Erasing], visit).await
+    let wanted = |word: EntryWord| matches!(word.state(), Some(EntryState::Dropped | EntryState::Erasing));
+    list_of(lane, geometry, scratch, wanted, visit).await
 }
 
 async fn list_of(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     scratch: usize,
-    states: &[EntryState],
+    wanted: fn(EntryWord) -> bool,
     visit: &mut dyn FnMut(&IndexEntry, EntryWord),
 ) -> Result<(), CatalogError> {
-    let words = read_words(lane, geometry, scratch).await?;
-    for (number, word) in numbered(&words) {
-        if word.state().is_some_and(|state| states.contains(&state))
-            && let Some(entry) = read_live(lane, geometry, number, word, scratch).await?
-        {
+    let mut found = IndexSet::default();
+    let mut see = |number, word| {
+        if wanted(word) {
+            found.insert(number);
+        }
+    };
+    look(lane, geometry, scratch, &mut see).await?;
+    for number in found.iter() {
+        if let Some((entry, word)) = read(lane, geometry, number, wanted, scratch).await? {
             visit(&entry, word);
         }
     }
     Ok(())
 }
 
-/// The numbers of the indexes that `wanted` accepts, one bit each: see [`visit_for_sweep`].
+/// The indexes that `wanted` accepts: live ones, and dropped ones, since a drop that meets a user is taken back. For a
+/// sweep, which reports what kept it from looking.
 pub(crate) async fn numbers(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     scratch: usize,
     wanted: impl Fn(&IndexEntry) -> bool,
-) -> Result<u32, OpError> {
-    let mut numbers = 0;
-    let visit = &mut |entry: &IndexEntry| numbers |= u32::from(wanted(entry)) << entry.number.get();
-    visit_for_sweep(lane, geometry, scratch, visit).await?;
-    Ok(numbers)
-}
-
-/// Calls `visit` with every live index, and with dropped ones, since a drop that meets a user is taken back. For a sweep,
-/// which reports what kept it from looking.
-pub(crate) async fn visit_for_sweep(
-    lane: &Lane<'_>,
-    geometry: &NodeGeometry,
-    scratch: usize,
-    visit: &mut dyn FnMut(&IndexEntry),
-) -> Result<(), OpError> {
-    let states = [EntryState::Live, EntryState::Dropped];
-    match list_of(lane, geometry, scratch, &states, &mut |entry, _| visit(entry)).await {
-        Ok(()) => Ok(()),
+) -> Result<IndexSet, OpError> {
+    let mut numbers = IndexSet::default();
+    let mut visit = |entry: &IndexEntry, _| {
+        if wanted(entry) {
+            numbers.insert(entry.number);
+        }
+    };
+    let may_be_open = |word: EntryWord| word.is_open() || word.state() == Some(EntryState::Dropped);
+    match list_of(lane, geometry, scratch, may_be_open, &mut visit).await {
+        Ok(()) => Ok(numbers),
         Err(CatalogError::Verb(error)) => Err(error.into()),
         Err(_) => Err(OpError::harmless(Cause::BadInput("the catalog of the pool cannot be read"))),
     }
@@ -206,7 +235,8 @@ pub(crate) async fn visit_for_sweep(
 /// number again, and finds its own claim (once the queue pair of the first try is known to be closed). Lanes that
 /// create at the same time pass different numbers.
 ///
-/// Five round trips if nobody else creates: look, claim, body, look again, publish.
+/// Three round trips if nobody else creates - claim, body, publish - and three looks, each of one per [`WINDOW`]
+/// entries.
 pub async fn create(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -215,58 +245,193 @@ pub async fn create(
     definition: &Definition<'_>,
     scratch: usize,
 ) -> Result<IndexNumber, CatalogError> {
-    let tag = tag_of(definition.name);
-    let claim = EntryWord::new(EntryState::Creating, tag, request, creator);
-    if Entry::of(claim, definition).is_none() {
+    if Entry::of(definition).is_none() {
         return Err(CatalogError::BadName);
     }
-    let mut patience = PATIENCE;
-    let mut rival;
-    loop {
-        let words = read_words(lane, geometry, scratch).await?;
-        if let Some(found) = find_in(lane, geometry, &words, definition.name, scratch).await? {
-            // A first try of unknown effect may have finished.
-            let mine = words[usize::from(found.number.get())] == claim.with_state(EntryState::Live);
-            let number = found.number;
-            return if mine && found.is(definition) { Ok(number) } else { Err(CatalogError::Exists { number }) };
+    let claim = EntryWord::new(EntryState::Creating, tag_of(definition.name), request, creator);
+    let number = match reserve(lane, geometry, claim, definition.name, scratch).await? {
+        Reserved::Claimed(number) => number,
+        // A first try of unknown effect may have finished.
+        Reserved::Taken(entry, word) if word == claim.with_state(EntryState::Live) && entry.is(definition) => {
+            return Ok(entry.number);
         }
-        let own = numbered(&words).find(|(_, word)| *word == claim);
-        let creating = numbered(&words).find(|(_, word)| *word != claim && word.creates(tag));
-        let free = numbered(&words).find(|(_, word)| *word == EntryWord::FREE);
-        let claimed = match (own, creating, free) {
-            (Some((number, _)), ..) => Ok(number),
+        Reserved::Taken(entry, _) => return Err(CatalogError::Exists { number: entry.number }),
+    };
+    let placed = lane.port().with(|bytes| {
+        let place = bytes.get_mut(scratch..scratch + Entry::BYTES)?;
+        place.copy_from_slice(Entry::of(definition)?.as_bytes());
+        Some(())
+    });
+    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" })?;
+    let write = Request::write(Label::Super, HOME, geometry.catalog_entry(number), Entry::BYTES, scratch);
+    lane.port().call(write).await?;
+    if swap(lane, geometry, number, claim, claim.with_state(EntryState::Live)).await? != claim {
+        return Err(CatalogError::Lost { number });
+    }
+    Ok(number)
+}
+
+/// Gives index `number`, which is called `from`, the name `to`. Returns whether there was such an index.
+///
+/// `by` renames, and numbers its requests as in [`create`]; a retry after a failure of unknown effect may find that the
+/// index has its new name.
+///
+/// Seven round trips if nobody else changes the catalog - claim, READ word and entry, rename, name, publish, free the
+/// claim - and three looks as in [`create`].
+pub async fn rename(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    (by, request): (Member, u8),
+    number: IndexNumber,
+    (from, to): (&str, &str),
+    scratch: usize,
+) -> Result<bool, CatalogError> {
+    if StoredName::of(to).is_none() {
+        return Err(CatalogError::BadName);
+    }
+    let claim = EntryWord::new(EntryState::Creating, tag_of(to), request, by);
+    let claimed = match reserve(lane, geometry, claim, to, scratch).await? {
+        Reserved::Claimed(claimed) => claimed,
+        Reserved::Taken(entry, _) if entry.number == number => return Ok(true),
+        Reserved::Taken(entry, _) => return Err(CatalogError::Exists { number: entry.number }),
+    };
+    let renamed = rename_claimed(lane, geometry, (by, request), number, (from, to), scratch).await;
+    match renamed {
+        // It is not known what happened: `put_back` decides when nothing can happen any more.
+        Err(CatalogError::Verb(_)) => {}
+        _ => {
+            swap(lane, geometry, claimed, claim, EntryWord::FREE).await?;
+        }
+    }
+    renamed
+}
+
+/// The part of a rename while the claim of the new name stands.
+async fn rename_claimed(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    (by, request): (Member, u8),
+    number: IndexNumber,
+    (from, to): (&str, &str),
+    scratch: usize,
+) -> Result<bool, CatalogError> {
+    let mut patience = PATIENCE;
+    let renaming = loop {
+        match read(lane, geometry, number, EntryWord::is_open, scratch).await? {
+            Some((entry, word)) if entry.name() == from => {
+                let renaming = word.taken(EntryState::Renaming, request, by);
+                if word.state() == Some(EntryState::Live) && swap(lane, geometry, number, word, renaming).await? == word
+                {
+                    break renaming;
+                }
+                wait(lane, &mut patience, (number, word)).await?;
+            }
+            _ => return Ok(false),
+        }
+    };
+    let placed = lane.port().with(|bytes| {
+        let place = bytes.get_mut(scratch..scratch + StoredName::BYTES)?;
+        place.copy_from_slice(StoredName::of(to)?.as_bytes());
+        Some(())
+    });
+    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a name" })?;
+    let offset = geometry.catalog_entry(number) + renaming.other_name_offset();
+    lane.port().call(Request::write(Label::Super, HOME, offset, StoredName::BYTES, scratch)).await?;
+    let live = renaming.renamed(tag_of(to));
+    if swap(lane, geometry, number, renaming, live).await? == renaming {
+        Ok(true)
+    } else {
+        Err(CatalogError::Lost { number })
+    }
+}
+
+/// What came of the claim of a name.
+enum Reserved {
+    /// This entry is claimed, and nobody else makes an index of this name live before the claim is gone.
+    Claimed(IndexNumber),
+    /// There is an index of this name.
+    Taken(IndexEntry, EntryWord),
+}
+
+/// Claims `name`. The rules are in the module's documentation.
+async fn reserve(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    claim: EntryWord,
+    name: &str,
+    scratch: usize,
+) -> Result<Reserved, CatalogError> {
+    let mut patience = PATIENCE;
+    loop {
+        let mut seen = Seen::default();
+        look(lane, geometry, scratch, &mut |number, word| seen.note(claim, number, word)).await?;
+        if let Some((entry, word)) = find_in(lane, geometry, &seen.named, name, scratch).await? {
+            return Ok(Reserved::Taken(entry, word));
+        }
+        let claimed = match (seen.own, seen.rival, seen.free) {
+            (Some(number), ..) => Ok(number),
             // A claim beside a rival would only make one of the two yield.
             (None, Some(rival), _) => Err(rival),
-            (None, None, None) => return Err(CatalogError::Full),
-            (None, None, Some((number, _))) => match swap(lane, geometry, number, EntryWord::FREE, claim).await? {
+            (None, None, None) => return Err(CatalogError::Full { indexes: geometry.index_count }),
+            (None, None, Some(number)) => match swap(lane, geometry, number, EntryWord::FREE, claim).await? {
                 EntryWord::FREE => Ok(number),
                 taken => Err((number, taken)),
             },
         };
-        match claimed {
-            Ok(number) => {
-                write_body(lane, geometry, number, claim, definition, scratch).await?;
-                let verdict = judge(lane, geometry, number, definition.name, &mut patience, scratch).await?;
-                let next = match verdict {
-                    Verdict::Publish => claim.with_state(EntryState::Live),
-                    Verdict::Yield(_) => EntryWord::FREE,
-                };
-                if swap(lane, geometry, number, claim, next).await? != claim {
-                    return Err(CatalogError::Lost { number });
+        let rival = match claimed {
+            Ok(number) => match judge(lane, geometry, claim, (number, name), &mut patience, scratch).await? {
+                None => return Ok(Reserved::Claimed(number)),
+                Some(rival) => {
+                    if swap(lane, geometry, number, claim, EntryWord::FREE).await? != claim {
+                        return Err(CatalogError::Lost { number });
+                    }
+                    rival
                 }
-                match verdict {
-                    Verdict::Publish => return Ok(number),
-                    Verdict::Yield(to) => rival = to,
-                }
-            }
-            Err(other) => rival = other,
+            },
+            Err(rival) => rival,
+        };
+        wait(lane, &mut patience, rival).await?;
+    }
+}
+
+/// Waits for `other`, or reports it.
+async fn wait(
+    lane: &Lane<'_>,
+    patience: &mut u32,
+    (number, word): (IndexNumber, EntryWord),
+) -> Result<(), CatalogError> {
+    if *patience == 0 {
+        return Err(CatalogError::Busy { number, row: word.row(), incarnation: word.incarnation() });
+    }
+    *patience -= 1;
+    lane.port().call(Request::pause(PAUSE_NS)).await?;
+    Ok(())
+}
+
+/// What a look shows of one name.
+#[derive(Default)]
+struct Seen {
+    /// Indexes with the name's tag.
+    named: IndexSet,
+    /// This compute node's own claim.
+    own: Option<IndexNumber>,
+    /// The first claim of another one.
+    rival: Option<(IndexNumber, EntryWord)>,
+    /// The first free entry.
+    free: Option<IndexNumber>,
+}
+
+impl Seen {
+    fn note(&mut self, claim: EntryWord, number: IndexNumber, word: EntryWord) {
+        if word == claim {
+            self.own.get_or_insert(number);
+        } else if word.creates(claim.tag()) {
+            self.rival.get_or_insert((number, word));
+        } else if word == EntryWord::FREE {
+            self.free.get_or_insert(number);
+        } else if word.names(claim.tag()) {
+            self.named.insert(number);
         }
-        if patience == 0 {
-            let (number, word) = rival;
-            return Err(CatalogError::Busy { number, row: word.row(), incarnation: word.incarnation() });
-        }
-        patience -= 1;
-        lane.port().call(Request::pause(PAUSE_NS)).await?;
     }
 }
 
@@ -289,9 +454,9 @@ pub async fn create(
 /// first puts its own name into the entry word, so that one of several does.
 ///
 /// If an index that becomes live again finds that another one has got its name, both have it: a lane that looks for the name
-/// finds the one with the lower number.
+/// finds the one with the lower number. A rename gives one of them another name.
 ///
-/// Two round trips.
+/// Two round trips. While it is being renamed, this waits.
 pub async fn drop_index(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -299,13 +464,21 @@ pub async fn drop_index(
     (by, request): (Member, u8),
     scratch: usize,
 ) -> Result<Option<EntryWord>, CatalogError> {
-    let words = read_words(lane, geometry, scratch).await?;
-    let word = words[usize::from(number.get()) % ENTRIES];
-    if word.state() != Some(EntryState::Live) {
-        return Ok(None);
+    let mut patience = PATIENCE;
+    loop {
+        let word = read_word(lane, geometry, number, scratch).await?;
+        match word.state() {
+            Some(EntryState::Live) => {
+                let dropped = word.taken(EntryState::Dropped, request, by);
+                if swap(lane, geometry, number, word, dropped).await? == word {
+                    return Ok(Some(dropped));
+                }
+            }
+            Some(EntryState::Renaming) => {}
+            _ => return Ok(None),
+        }
+        wait(lane, &mut patience, (number, word)).await?;
     }
-    let dropped = word.taken(EntryState::Dropped, request, by);
-    Ok((swap(lane, geometry, number, word, dropped).await? == word).then_some(dropped))
 }
 
 /// A step of a drop: the entry word from `seen` to `next`. Returns whether it was `seen`. The steps are those of
@@ -322,152 +495,158 @@ pub async fn change(
     Ok(swap(lane, geometry, number, seen, next).await? == seen)
 }
 
-/// Frees the entries that a compute node had claimed and not made live when it died. Returns how many.
+/// Calls `visit` with every entry that a compute node claimed, or began to rename, and its word, which names that
+/// compute node.
 ///
-/// Its row must be dead: nothing that it posted can take effect any more.
-///
-/// One round trip, and one per entry.
-pub async fn sweep_claims(
+/// One round trip per [`WINDOW`] entries.
+pub async fn list_begun(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
-    row: RowId,
-    incarnation: u32,
     scratch: usize,
-) -> Result<u32, CatalogError> {
-    let words = read_words(lane, geometry, scratch).await?;
-    let mut freed = 0;
-    for (number, word) in numbered(&words) {
-        let creating = word.state() == Some(EntryState::Creating);
-        if creating && word.row() == row && u32::from(word.incarnation()) == incarnation {
-            // Another sweeper may have been faster: the CAS compares the whole word.
-            freed += u32::from(swap(lane, geometry, number, word, EntryWord::FREE).await? == word);
+    visit: &mut dyn FnMut(IndexNumber, EntryWord),
+) -> Result<(), CatalogError> {
+    let mut see = |number, word: EntryWord| {
+        if matches!(word.state(), Some(EntryState::Creating | EntryState::Renaming)) {
+            visit(number, word);
+        }
+    };
+    look(lane, geometry, scratch, &mut see).await
+}
+
+/// Takes back what a departed compute node began: a claim becomes free, an index that was being renamed keeps its name.
+/// Returns whether it did: of several that try, one does.
+///
+/// The row that `word` names must be gone, or be that of `by`, which does nothing with this entry meanwhile: nothing
+/// that it posted can take effect any more.
+///
+/// One round trip.
+pub async fn put_back(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    (number, word): (IndexNumber, EntryWord),
+    (by, request): (Member, u8),
+) -> Result<bool, CatalogError> {
+    let next = match word.state() {
+        Some(EntryState::Creating) => EntryWord::FREE,
+        Some(EntryState::Renaming) => word.taken(EntryState::Live, request, by),
+        _ => return Ok(false),
+    };
+    change(lane, geometry, number, word, next).await
+}
+
+/// READs all entry words.
+async fn look(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    scratch: usize,
+    see: &mut dyn FnMut(IndexNumber, EntryWord),
+) -> Result<(), CatalogError> {
+    let mut numbers = (0..usize::from(geometry.index_count)).filter_map(IndexNumber::new).peekable();
+    while let Some(&first) = numbers.peek() {
+        let bytes = (usize::from(geometry.index_count - first.get()) * WORD_BYTES).min(SCRATCH_BYTES);
+        lane.port().call(Request::read(Label::Super, HOME, geometry.catalog_word(first), bytes, scratch)).await?;
+        for at in (0..bytes).step_by(WORD_BYTES) {
+            let (Some(number), word) = (numbers.next(), EntryWord(word_at(lane, scratch + at))) else { break };
+            if word.state().is_none() {
+                return Err(CatalogError::Corrupt { number, what: "unknown state of a catalog entry" });
+            }
+            see(number, word);
         }
     }
-    Ok(freed)
+    Ok(())
 }
 
-fn numbered(words: &Words) -> impl Iterator<Item = (IndexNumber, EntryWord)> + '_ {
-    words.iter().enumerate().filter_map(|(entry, word)| Some((IndexNumber::new(entry)?, *word)))
-}
-
-async fn read_words(lane: &Lane<'_>, geometry: &NodeGeometry, scratch: usize) -> Result<Words, CatalogError> {
-    let mut words = [EntryWord::FREE; ENTRIES];
-    for (number, _) in numbered(&words) {
-        let local = scratch + usize::from(number.get()) * 8;
-        lane.port().push(Request::read(Label::Super, HOME, geometry.catalog_entry(number), 8, local));
-    }
-    lane.port().submit().await?;
-    for (entry, word) in words.iter_mut().enumerate() {
-        *word = EntryWord(word_at(lane, scratch + entry * 8));
-    }
-    if let Some((number, _)) = numbered(&words).find(|(_, word)| word.state().is_none()) {
-        return Err(CatalogError::Corrupt { number, what: "unknown state of a catalog entry" });
-    }
-    Ok(words)
-}
-
+/// Of the indexes in `named`, the first that is called `name`.
 async fn find_in(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
-    words: &Words,
+    named: &IndexSet,
     name: &str,
     scratch: usize,
-) -> Result<Option<IndexEntry>, CatalogError> {
-    let tag = tag_of(name);
-    for (number, word) in numbered(words) {
-        if word.state() == Some(EntryState::Live)
-            && word.tag() == tag
-            && let Some(entry) = read_live(lane, geometry, number, word, scratch).await?
+) -> Result<Option<(IndexEntry, EntryWord)>, CatalogError> {
+    for number in named.iter() {
+        if let Some((entry, word)) = read(lane, geometry, number, EntryWord::is_open, scratch).await?
             && entry.name() == name
         {
-            return Ok(Some(entry));
+            return Ok(Some((entry, word)));
         }
     }
     Ok(None)
 }
 
-/// The entry whose live word was seen; `None` if it has been dropped since.
-async fn read_live(
+async fn read_word(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
     number: IndexNumber,
-    seen: EntryWord,
     scratch: usize,
-) -> Result<Option<IndexEntry>, CatalogError> {
-    let mut what = "";
+) -> Result<EntryWord, CatalogError> {
+    lane.port().call(Request::read(Label::Super, HOME, geometry.catalog_word(number), WORD_BYTES, scratch)).await?;
+    Ok(EntryWord(word_at(lane, scratch)))
+}
+
+/// The entry of that number, if `wanted` accepts its word.
+async fn read(
+    lane: &Lane<'_>,
+    geometry: &NodeGeometry,
+    number: IndexNumber,
+    wanted: fn(EntryWord) -> bool,
+    scratch: usize,
+) -> Result<Option<(IndexEntry, EntryWord)>, CatalogError> {
+    let mut what = "its word changes again and again";
+    let mut seen = read_word(lane, geometry, number, scratch).await?;
     for _ in 0..READS_MAX {
-        let read = Request::read(Label::Super, HOME, geometry.catalog_entry(number), Entry::BYTES, scratch);
-        lane.port().call(read).await?;
-        let Some(entry) = lane.port().with(|bytes| bytes.get(scratch..).and_then(Entry::from_prefix)) else {
-            return Err(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" });
-        };
-        if entry.word.get() != seen.0 {
+        if !wanted(seen) {
             return Ok(None);
         }
-        match entry.decode(number) {
-            Ok(entry) => return Ok(Some(entry)),
-            // The same creator dropped it and created it anew during this READ, or it is damaged. The next READ
-            // decides which.
-            Err(error) => what = error,
+        let body = Request::read(Label::Super, HOME, geometry.catalog_entry(number), Entry::BYTES, scratch + BODY_AT);
+        lane.port().push(Request::read(Label::Super, HOME, geometry.catalog_word(number), WORD_BYTES, scratch));
+        lane.port().push(body);
+        lane.port().submit().await?;
+        let word = EntryWord(word_at(lane, scratch));
+        let Some(entry) = lane.port().with(|bytes| bytes.get(scratch + BODY_AT..).and_then(Entry::from_prefix)) else {
+            return Err(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" });
+        };
+        if word == seen {
+            match entry.decode(number, word) {
+                Ok(entry) => return Ok(Some((entry, word))),
+                // The same creator dropped it and created it anew during this READ, or it is damaged. The next READ
+                // decides which.
+                Err(error) => what = error,
+            }
         }
+        seen = word;
     }
     Err(CatalogError::Corrupt { number, what })
 }
 
-/// WRITEs everything but the entry word, including the root word (0).
-async fn write_body(
-    lane: &Lane<'_>,
-    geometry: &NodeGeometry,
-    number: IndexNumber,
-    claim: EntryWord,
-    definition: &Definition<'_>,
-    scratch: usize,
-) -> Result<(), CatalogError> {
-    const WORD: usize = size_of::<Le64>();
-    let placed = lane.port().with(|bytes| {
-        let place = bytes.get_mut(scratch..scratch + Entry::BYTES)?;
-        place.copy_from_slice(Entry::of(claim, definition)?.as_bytes());
-        Some(())
-    });
-    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" })?;
-    let offset = geometry.catalog_entry(number) + WORD as u64;
-    let write = Request::write(Label::Super, HOME, offset, Entry::BYTES - WORD, scratch + WORD);
-    lane.port().call(write).await?;
-    Ok(())
-}
-
-/// What a creator may do, after it has claimed an entry and then looked at all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// There is no rival. A later one sees the claim.
-    Publish,
-    /// Yield to this rival.
-    Yield((IndexNumber, EntryWord)),
-}
-
-/// Waits until it is decided which creator wins. The rules are in the module's documentation.
+/// Waits until it is decided whether the claim `mine` of a name wins. `None`: it does. Otherwise the entry to yield to.
+/// The rules are in the module's documentation.
 async fn judge(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
-    mine: IndexNumber,
-    name: &str,
+    claim: EntryWord,
+    (mine, name): (IndexNumber, &str),
     patience: &mut u32,
     scratch: usize,
-) -> Result<Verdict, CatalogError> {
-    let tag = tag_of(name);
+) -> Result<Option<(IndexNumber, EntryWord)>, CatalogError> {
+    let mut again = false;
     loop {
-        let words = read_words(lane, geometry, scratch).await?;
-        if let Some(entry) = find_in(lane, geometry, &words, name, scratch).await? {
-            return Ok(Verdict::Yield((entry.number, words[usize::from(entry.number.get())])));
+        let mut seen = Seen::default();
+        look(lane, geometry, scratch, &mut |number, word| seen.note(claim, number, word)).await?;
+        if let Some((entry, word)) = find_in(lane, geometry, &seen.named, name, scratch).await? {
+            return Ok(Some((entry.number, word)));
         }
-        let mut rivals = numbered(&words).filter(|(number, word)| *number != mine && word.creates(tag));
-        // The numbers ascend, so the first rival is the lowest.
-        let Some(rival) = rivals.next() else { return Ok(Verdict::Publish) };
-        if rival.0 < mine || *patience == 0 {
-            return Ok(Verdict::Yield(rival));
+        match seen.rival {
+            // A name that moved meanwhile is found by the second look.
+            None if again => return Ok(None),
+            None => again = true,
+            // This is the lowest rival.
+            Some(rival) if rival.0 < mine || *patience == 0 => return Ok(Some(rival)),
+            Some(rival) => {
+                again = false;
+                wait(lane, patience, rival).await?;
+            }
         }
-        *patience -= 1;
-        lane.port().call(Request::pause(PAUSE_NS)).await?;
     }
 }
 
@@ -479,7 +658,7 @@ async fn swap(
     from: EntryWord,
     to: EntryWord,
 ) -> Result<EntryWord, CatalogError> {
-    let cas = Request::cas(Label::Super, HOME, geometry.catalog_entry(number), from.0, to.0);
+    let cas = Request::cas(Label::Super, HOME, geometry.catalog_word(number), from.0, to.0);
     Ok(EntryWord(lane.port().call(cas).await?.value))
 }
 

@@ -22,7 +22,7 @@ use crate::lane::{Lane, word_at};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
-use crate::remote::catalog::{ENTRIES, EntryState, EntryWord, IndexEntry, IndexNumber, owners_offset};
+use crate::remote::catalog::{EntryState, EntryWord, IndexNumber, owners_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::owners::{self, OwnerWord, TableHeader};
 use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
@@ -49,21 +49,18 @@ pub async fn publish(
 
 /// Whether an entry of an ownership table of this pool keeps a sweep from freeing `row`, which is DEAD.
 ///
-/// Needs [`SCRATCH_BYTES`] of scratch. Round trips: one for the catalog and one per index; of each index with a table one,
-/// and one per 32 entries.
+/// Needs [`SCRATCH_BYTES`] of scratch. Round trips: those of a list of the catalog; of each index with a table two, and one
+/// per 32 entries.
 pub async fn keeps_row(lane: &Lane<'_>, home: &NodeGeometry, row: RowId, scratch: usize) -> Result<bool, OpError> {
     if planted(Mutant::ROW_FREED_WHILE_NAMED) {
         return Ok(false);
     }
-    let mut tables = [Address::NULL; ENTRIES];
-    let visit = &mut |entry: &IndexEntry| {
-        if let Some(table) = tables.get_mut(usize::from(entry.number.get())) {
-            *table = entry.owners;
-        }
-    };
-    catalog::visit_for_sweep(lane, home, scratch, visit).await?;
-    for (number, table) in (0..).map_while(IndexNumber::new).zip(tables).filter(|(_, table)| !table.is_null()) {
-        if table_keeps(lane, home, (number, table), row, scratch).await? {
+    let with_table = catalog::numbers(lane, home, scratch, |entry| !entry.owners.is_null()).await?;
+    for number in with_table.iter() {
+        let word = Request::read(Label::Owner, HOME, owners_offset(home, number), 8, scratch);
+        lane.port().call(word).await?;
+        let table = Address::from_bits(word_at(lane, scratch));
+        if !table.is_null() && table_keeps(lane, home, (number, table), row, scratch).await? {
             return Ok(true);
         }
     }
@@ -91,11 +88,9 @@ async fn table_keeps(
         Ok(count) if ends_in_heap(owners::word_at(count)) => count,
         damaged => {
             let what = damaged.err().unwrap_or("an ownership table reaches out of the heap");
-            port.call(Request::read(Label::Super, HOME, home.catalog_entry(number), 8, scratch)).await?;
-            let is_index = matches!(
-                EntryWord(word_at(lane, scratch)).state(),
-                Some(EntryState::Live | EntryState::Dropped) | None
-            );
+            port.call(Request::read(Label::Super, HOME, home.catalog_word(number), 8, scratch)).await?;
+            let word = EntryWord(word_at(lane, scratch));
+            let is_index = word.is_open() || matches!(word.state(), Some(EntryState::Dropped) | None);
             if is_index {
                 return Err(OpError::harmless(Cause::Corrupt { address: table, what }));
             }

@@ -321,7 +321,7 @@ impl<'s, I: Index> Items<'s, I> {
 
     /// The number that blocks carry: the catalog number plus 1.
     fn index(&self) -> u8 {
-        self.site.number.get() + 1
+        self.site.number.in_nodes()
     }
 
     /// The number of a new layer: row, incarnation and a counter of this compute node's layers.

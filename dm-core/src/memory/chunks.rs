@@ -2,20 +2,20 @@
 //! chunks.
 //!
 //! ```text
-//!  63            48 47            32 31               12 11     7 6     3 2    0
-//! ┌────────────────┬────────────────┬───────────────────┬────────┬───────┬──────┐
-//! │ incarnation    │ row            │ request           │ index  │ kind  │ state│   0 = free
-//! └────────────────┴────────────────┴───────────────────┴────────┴───────┴──────┘
+//!  63            48 47            32 31             14 13       5 4     2 1    0
+//! ┌────────────────┬────────────────┬─────────────────┬──────────┬───────┬──────┐
+//! │ incarnation    │ row            │ request         │ index    │ kind  │ state│   0 = free
+//! └────────────────┴────────────────┴─────────────────┴──────────┴───────┴──────┘
 //! ```
 //!
 //! A compute node takes a chunk by a CAS from free to granted. The new entry carries its row, its incarnation and a
 //! *request* number that no other of its grants has. A compute node that does not learn whether the CAS took effect
 //! looks for that number before it tries again. A dead compute node's chunks are found by a walk over the table.
 //!
-//! **Widths.** State 3 bits (two used beyond free), kind 4 (five used), index 5 (a catalog has 16 entries; 31 = no
-//! index), row 16 (as in lock words). Incarnation 16 and request 20 bits limit what one row may ever do: a row is used
-//! up after 65535 joins, and a compute node after 2^20 grants (8 TB in chunks of 8 MB), after which it joins anew. Both
-//! limits are refused. If the numbers wrapped around, a retry could take a chunk of an earlier incarnation, which is in
+//! **Widths.** State 2 bits (two used beyond free), kind 3 (five used), index 9 (a catalog has up to 255 entries; 511 =
+//! no index), row 16 (as in lock words). Incarnation 16 and request 18 bits limit what one row may ever do: a row is
+//! used up after 65535 joins, and a compute node after 2^18 grants (2 TB in chunks of 8 MB), after which it joins anew.
+//! Both limits are refused. If the numbers wrapped around, a retry could take a chunk of an earlier incarnation, which is in
 //! use, for the one it asked for. Memory that is in use is never granted again.
 //!
 //! **Giving back.** A chunk that was never written becomes free again. The bytes of a free chunk are zero: places that

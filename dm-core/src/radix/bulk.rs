@@ -99,7 +99,8 @@ impl Tree<'_> {
         let (port, at) = (lane.port(), self.scratch.small);
         port.call(Request::read(Label::Bulk, root.node(), root.offset(), 8, at)).await?;
         let to = port.with(|scratch| word(scratch, at));
-        let cas = Request::cas(Label::Root, self.root.node(), self.root.offset(), Slot::EMPTY.0, to);
+        let sealed = Slot(to).in_root();
+        let cas = Request::cas(Label::Root, self.root.node(), self.root.offset(), Slot::EMPTY.0, sealed);
         let found = port.call(cas).await.map_err(published)?.value;
         self.space.put(NodeClass::Inner, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {

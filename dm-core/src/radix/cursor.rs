@@ -72,7 +72,8 @@ impl Tree<'_> {
     pub(crate) async fn read_root(&self, lane: &Lane<'_>, way: &Way) -> Result<DescentCursor, OpError> {
         let at = self.scratch.small;
         lane.port().call(Request::read(Label::Root, way.root.node(), way.root.offset(), 8, at)).await?;
-        let word = Slot(lane.port().with(|scratch| word(scratch, at)));
+        let word = lane.port().with(|scratch| word(scratch, at));
+        let word = if way.root == self.root { self.root_slot(word)? } else { Slot(word) };
         if way.copies {
             self.cache.set_root(word, self.epoch(lane));
         }

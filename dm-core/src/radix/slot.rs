@@ -20,6 +20,10 @@
 //!                                   └──────────────────────┴──────┴──────┴─────┴──────────┘
 //! ```
 //!
+//! **The root slot** is in the catalog, and no byte of a key leads to it. Where other slots have *partial* it has a check
+//! of the other seven bytes, a CRC-8: a descent that began at a damaged root word would find nothing, and an insert
+//! would hide all records. The check finds every damage of up to eight bits in a row and 255 of 256 others.
+//!
 //! In a tree of bytes, *special* and *void* are 0. In a tree of tiles:
 //!
 //! - **Special** says that the node below has tiles, and is searched for the greatest byte that is not above the key's.
@@ -113,6 +117,14 @@ const GENERATION_HIGH_SHIFT: u32 = 8;
 /// How many bits of the generation lie in the low bits of the offset.
 const GENERATION_LOW_BITS: u32 = 2;
 
+/// The check in a root word: CRC-8 (polynomial 0x107) of its other bytes. Bit by bit: it is computed once per look at
+/// the root slot.
+const fn root_check(word: u64) -> u8 {
+    const CRC: crc::Crc<u8, crc::NoTable> = crc::Crc::<u8, crc::NoTable>::new(&crc::CRC_8_SMBUS);
+    let [_, rest @ ..] = word.to_le_bytes();
+    CRC.checksum(&rest)
+}
+
 /// A slot word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
@@ -141,7 +153,13 @@ impl Slot {
 
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 8, "partial", "byte of the key at the node's position; 0 in a root slot"),
+        Field::bits(
+            0,
+            0,
+            8,
+            "partial",
+            "byte of the key at the node's position; in a root slot CRC-8 of the other bytes",
+        ),
         Field::bits(0, 8, 3, "type", "1..7: a node of 4 << (type - 1) slots; 0: a leaf, or empty"),
         Field::bits(0, 11, 3, "reserved", "0"),
         Field::bits(0, 14, 1, "frozen", "1: the word will not change any more, its node is being or has been replaced"),
@@ -152,7 +170,7 @@ impl Slot {
 
     /// The fields in a tree of tiles, for the goldens.
     pub const TILE_FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 8, "low", "first byte of the tile; 0 in a root slot"),
+        Field::bits(0, 0, 8, "low", "first byte of the tile; in a root slot CRC-8 of the other bytes"),
         Field::bits(0, 8, 3, "type", "node: 1..7, 4 << (type - 1) slots; void, empty: 0; leaf: generation, bits 2..4"),
         Field::bits(0, 11, 1, "special", "node: 1, it has tiles; void, empty: 0; leaf: generation, bit 5"),
         Field::bits(0, 12, 1, "void", "1: no leaf has keys of this tile"),
@@ -168,6 +186,21 @@ impl Slot {
             "node: byte offset / 16; leaf: likewise, its two low bits are generation, bits 0..1; void: last byte of the tile",
         ),
     ];
+
+    /// The word of a root slot as stored.
+    pub const fn in_root(self) -> u64 {
+        if self.0 == 0 { 0 } else { self.under(root_check(self.0)).0 }
+    }
+
+    /// The root slot with that word, without the check. `Err`: the word was damaged.
+    pub const fn of_root(word: u64) -> Result<Self, &'static str> {
+        let slot = Self(word);
+        if word == 0 || slot.partial() == root_check(word) {
+            Ok(slot.under(0))
+        } else {
+            Err("a root word whose check does not hold")
+        }
+    }
 
     const fn pointer(place: Place) -> u64 {
         (place.node().0 as u64 & 0xff) << 16 | (place.offset() / UNIT_BYTES as u64) << 24
@@ -525,6 +558,15 @@ mod tests {
         assert_eq!(slot.child(), Ok(Child::Node(NodeType::new(3).unwrap(), place)));
         assert_eq!(slot.frozen().child(), slot.child());
         assert_eq!(slot.under(7).partial(), 7);
+        let root = slot.in_root();
+        assert_eq!(Slot::of_root(root), Ok(slot.under(0)));
+        for bit in 0..64 {
+            for bits in [1, 0b11, 0xff, 0b1000_0001] {
+                let damaged = root ^ bits << bit;
+                assert!(damaged == root || damaged == 0 || Slot::of_root(damaged).is_err(), "{damaged:#x}");
+            }
+        }
+        assert_eq!((Slot::EMPTY.in_root(), Slot::of_root(0)), (0, Ok(Slot::EMPTY)));
         assert_eq!(Slot::leaf(1, place).child(), Ok(Child::Leaf(place)));
         assert_eq!((Slot::EMPTY.child(), Slot::EMPTY.frozen().child()), (Ok(Child::Empty), Ok(Child::Empty)));
         assert!(Slot(slot.0 | 1 << 11).child().is_err());

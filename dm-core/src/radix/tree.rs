@@ -270,15 +270,25 @@ impl<'s> Tree<'s> {
         if !(here && self.combine) {
             port.submit().await?;
         }
-        let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), from.0, to.0));
-        lane.swaps_slot(cas, from.0);
+        let is_root = place == self.root;
+        let (old, new) = if is_root { (from.in_root(), to.in_root()) } else { (from.0, to.0) };
+        let cas = port.push(Request::cas(Label::Slot, place.node(), place.offset(), old, new));
+        lane.swaps_slot(cas, old);
         port.submit().await.map_err(published)?;
-        let found = Slot(port.completion(cas).value);
-        lane.swapped_slot(found == from);
+        let found = port.completion(cas).value;
+        lane.swapped_slot(found == old);
+        let found = if is_root { self.root_slot(found)? } else { Slot(found) };
         if found != from {
             lane.mark(Mark::SLOT_LOST);
         }
         Ok(found)
+    }
+}
+
+impl Tree<'_> {
+    /// The root slot with that word.
+    pub(crate) fn root_slot(&self, word: u64) -> Result<Slot, OpError> {
+        Slot::of_root(word).map_err(|what| corrupt(self.root, what))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::lock_word::{LockId, LockWord, RowId};
 use crate::remote::row::{RowState, RowWord};
@@ -122,8 +122,8 @@ pub(crate) trait Sweep {
     /// The leaf that may be at an offset of a memory node.
     fn leaf_at(&self, node: NodeId, offset: u64) -> Address;
 
-    /// The other indexes of the pool whose locks such a sweep does not find, a bit each.
-    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError>;
+    /// The other indexes of the pool whose locks such a sweep does not find.
+    async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError>;
 
     /// Whether an ownership table of the pool keeps `row`, which is DEAD: see [`crate::index::owners`].
     async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError>;
@@ -210,7 +210,7 @@ pub(crate) trait Sweep {
     /// open, and its redo chunks say which.
     async fn is_for_others(&self, lane: &Lane<'_>, site: Site<'_>, (row, word): Dead) -> Result<bool, OpError> {
         let others = self.others(lane).await?;
-        if others == 0 {
+        if others.is_empty() {
             return Ok(false);
         }
         for (number, geometry) in (0..).map(NodeId).zip(site.geometry) {
@@ -218,7 +218,7 @@ pub(crate) trait Sweep {
                 let Some(grant) = site.read_grant(lane, number, geometry, chunk).await? else { continue };
                 let is_theirs = grant.row == row && u32::from(grant.incarnation) == word.incarnation();
                 if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
-                    return Ok(others >> grant.index.get() & 1 != 0);
+                    return Ok(others.contains(grant.index));
                 }
             }
         }

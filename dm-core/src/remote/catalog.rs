@@ -1,6 +1,19 @@
 //! Catalog entries as stored: which indexes a pool has, of which kind, with which parameters, and where their roots
 //! are.
+//!
+//! ```text
+//!  catalog  ┌──────────────────────────┬─────────┬─────────┬─────┐
+//!           │ entry words, 8 bytes each│ entry 0 │ entry 1 │ ... │  whole pages
+//!           └──────────────────────────┴─────────┴─────────┴─────┘
+//!  entry    ┌──────────────────────────────────────────────┬────────┬──────┬────────┐
+//!           │ kind, features, parameters (two lines)       │ name 0 │ root │ name 1 │
+//!           └──────────────────────────────────────────────┴────────┴──────┴────────┘
+//! ```
+//!
+//! The words of all entries lie side by side, so that a few READs bring them. A bit of the word says which of the two
+//! names counts: a rename writes the other one, and then changes the word.
 
+use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
 use crate::layout::record::{CRC, Le16, Le32, Le64, cut, mask, record, set_text, text};
 use crate::remote::NodeGeometry;
@@ -8,17 +21,30 @@ use crate::remote::address::Address;
 use crate::remote::features::Features;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
-use static_assertions::const_assert_eq;
+use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
 
 /// Incompatible feature of a catalog entry: its values are slots of items.
 pub const FEATURE_ITEMS: u64 = 1 << 0;
 
-/// Entries of a catalog.
-pub const ENTRIES: usize = 16;
+/// Most indexes of a pool. Nodes have the number of their index, plus one, in a byte.
+pub const INDEXES_MAX: usize = 255;
 
-/// Size of a catalog.
-pub const CATALOG_BYTES: u64 = (ENTRIES * Entry::BYTES) as u64;
+/// Entries of the catalog of a new pool that does not ask for fewer.
+pub const INDEX_COUNT: u16 = INDEXES_MAX as u16;
+
+/// Catalogs take whole pages.
+const CATALOG_ALIGN_BYTES: u64 = 4096;
+
+/// Size of a catalog of so many entries.
+pub const fn catalog_bytes(index_count: u16) -> u64 {
+    (entries_at(index_count) + index_count as u64 * Entry::BYTES as u64).next_multiple_of(CATALOG_ALIGN_BYTES)
+}
+
+/// Where the entries begin in a catalog of so many: behind their words.
+pub(crate) const fn entries_at(index_count: u16) -> u64 {
+    (index_count as u64 * 8).next_multiple_of(LINE_BYTES as u64)
+}
 
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 47;
@@ -32,23 +58,33 @@ pub(crate) const FEATURES_KNOWN: Features = Features { incompatible: FEATURE_ITE
 /// Offset of the root word in an entry.
 pub(crate) const ROOT_OFFSET: u64 = 192;
 
+/// Offset of the second name in an entry.
+const NAME_1_OFFSET: u64 = 200;
+
+/// Offset of the first name in an entry.
+const NAME_0_OFFSET: u64 = 128;
+
 record! {
-    /// A catalog entry as stored: four lines.
+    /// A catalog entry as stored, without its word: four lines.
     pub struct Entry {
-        word: Le64 = "entry word: state, tag, request, row, incarnation",
-        checksum: Le32 = "CRC-32C of the bytes 12..192",
+        checksum: Le32 = "CRC-32C of the bytes 4..128",
         kind: Le16 = "1 = sherman, 2 = smart, 3 = chime, 4 = dolphin, 5 = dex",
         parameters_version: Le16 = "how to read the parameters, per kind",
-        name_bytes: u8 = "length of the name, 1..=47",
-        name: [u8; 47] = "name, UTF-8, zero-padded",
-        parameters: [u8; 64] = "sizes and options chosen at creation, read by the index",
         features_compatible: Le64 = "features its creator knew that readers may ignore",
         features_read_only: Le64 = "features it uses that writers must know",
         features_incompatible: Le64 = "features it uses that readers must know",
-        reserved_152: [u8; 40] = "zero",
-        root: Le64 = "root word, read by the index; 0 = no root yet",
+        parameters: [u8; 64] = "sizes and options chosen at creation, read by the index",
+        reserved_96: [u8; 32] = "zero",
+        name_0_checksum: Le32 = "CRC-32C of the bytes 132..180",
+        name_0_bytes: u8 = "length of the name, 1..=47",
+        name_0: [u8; 47] = "name, UTF-8, zero-padded",
+        reserved_180: [u8; 4] = "zero",
         owners: Le64 = "address of its ownership table, on memory node 0, of an index whose keys have owners; 0 = none yet",
-        reserved_208: [u8; 48] = "zero",
+        root: Le64 = "root word, read by the index; 0 = no root yet",
+        name_1_checksum: Le32 = "CRC-32C of the bytes 204..252",
+        name_1_bytes: u8 = "length of the name, 1..=47",
+        name_1: [u8; 47] = "name, UTF-8, zero-padded",
+        reserved_252: [u8; 4] = "zero",
     }
 }
 
@@ -56,30 +92,103 @@ const_assert_eq!(Entry::BYTES, 256);
 
 const_assert_eq!(core::mem::offset_of!(Entry, root), ROOT_OFFSET as usize);
 
+const_assert_eq!(core::mem::offset_of!(Entry, name_0_checksum), NAME_0_OFFSET as usize);
+
+const_assert_eq!(core::mem::offset_of!(Entry, name_1_checksum), NAME_1_OFFSET as usize);
+
+record! {
+    /// A name in an entry, with its checksum.
+    pub struct StoredName {
+        checksum: Le32 = "CRC-32C of what follows",
+        bytes: u8 = "length of the name, 1..=47",
+        name: [u8; 47] = "name, UTF-8, zero-padded",
+    }
+}
+
+impl StoredName {
+    /// `name` as stored. `None`: no index can have this name.
+    pub fn of(name: &str) -> Option<Self> {
+        let mut stored = Self::ZERO;
+        stored.bytes = set_text(&mut stored.name, name).filter(|&bytes| bytes > 0)?;
+        stored.checksum = stored.checksum_of_bytes().into();
+        Some(stored)
+    }
+
+    fn checksum_of_bytes(&self) -> u32 {
+        CRC.checksum(&self.as_bytes()[size_of::<Le32>()..])
+    }
+
+    fn decode(&self) -> Result<&str, &'static str> {
+        if self.checksum.get() != self.checksum_of_bytes() {
+            return Err("checksum of a name in the catalog");
+        }
+        text(&self.name, self.bytes).filter(|name| !name.is_empty()).ok_or("name of a catalog entry is not text")
+    }
+}
+
 /// Number of a catalog entry. Chunk entries name an index by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IndexNumber(u8);
+pub struct IndexNumber(u16);
 
 impl IndexNumber {
     /// No index, or all of them.
-    pub const NONE: Self = Self(31);
+    pub const NONE: Self = Self(511);
 
     /// One more than the largest number.
-    pub const COUNT: usize = 32;
+    pub const COUNT: usize = 512;
 
     /// The entry of that number.
     pub const fn new(entry: usize) -> Option<Self> {
-        if entry < ENTRIES { Some(Self(entry as u8)) } else { None }
+        if entry < INDEXES_MAX { Some(Self(entry as u16)) } else { None }
     }
 
-    /// From its stored form in five bits: an entry of the catalog, or none.
-    pub(crate) const fn from_stored(number: u8) -> Option<Self> {
-        if (number as usize) < ENTRIES || number == Self::NONE.0 { Some(Self(number)) } else { None }
+    /// From its stored form in nine bits: an entry of the catalog, or none.
+    pub(crate) const fn from_stored(number: u16) -> Option<Self> {
+        if (number as usize) < INDEXES_MAX || number == Self::NONE.0 { Some(Self(number)) } else { None }
     }
 
     /// The number.
-    pub const fn get(self) -> u8 {
+    pub const fn get(self) -> u16 {
         self.0
+    }
+
+    /// How its nodes name it: the number plus one. 0: in memory that was never written, and of [`IndexNumber::NONE`].
+    pub const fn in_nodes(self) -> u8 {
+        if self.0 == Self::NONE.0 { 0 } else { (self.0 + 1) as u8 }
+    }
+}
+
+const_assert!(INDEXES_MAX <= u8::MAX as usize && INDEXES_MAX < IndexNumber::NONE.0 as usize);
+
+/// A set of indexes of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexSet([u32; IndexNumber::COUNT / 32]);
+
+impl IndexSet {
+    const fn place(number: IndexNumber) -> (usize, u32) {
+        (number.0 as usize / 32 % (IndexNumber::COUNT / 32), 1 << (number.0 % 32))
+    }
+
+    /// Adds `number`.
+    pub const fn insert(&mut self, number: IndexNumber) {
+        let (word, bit) = Self::place(number);
+        self.0[word] |= bit;
+    }
+
+    /// Whether `number` is in the set.
+    pub const fn contains(&self, number: IndexNumber) -> bool {
+        let (word, bit) = Self::place(number);
+        self.0[word] & bit != 0
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The numbers of entries that are in the set, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = IndexNumber> + '_ {
+        (0..INDEXES_MAX).filter_map(IndexNumber::new).filter(|&number| self.contains(number))
     }
 }
 
@@ -144,9 +253,17 @@ pub enum EntryState {
     Dropped = 3,
     /// Was an index; its chunks are being given back.
     Erasing = 4,
+    /// An index that a compute node is about to give another name. Until then it has the old one.
+    Renaming = 5,
 }
 
-/// The first word of an entry.
+/// Bits of a tag.
+const TAG_BITS: u32 = 20;
+
+/// Which of the two names counts.
+const NAME_BIT: u64 = 1 << 3;
+
+/// The word of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct EntryWord(pub u64);
@@ -157,18 +274,19 @@ impl EntryWord {
 
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 3, "state", "0 = free, 1 = creating, 2 = live, 3 = dropped, 4 = erasing"),
-        Field::bits(0, 3, 21, "tag", "low bits of the CRC-32C of the name"),
-        Field::bits(0, 24, 8, "request", "tells creations, and drops, of one compute node apart"),
-        Field::bits(0, 32, 16, "row", "compute-node row of the creator, or of who drops it"),
-        Field::bits(0, 48, 16, "incarnation", "incarnation of the creator, or of who drops it"),
+        Field::bits(0, 0, 3, "state", "0 = free, 1 = creating, 2 = live, 3 = dropped, 4 = erasing, 5 = renaming"),
+        Field::bits(0, 3, 1, "name", "which of the entry's two names counts"),
+        Field::bits(0, 4, 20, "tag", "low bits of the CRC-32C of that name"),
+        Field::bits(0, 24, 8, "request", "tells creations, drops and renames of one compute node apart"),
+        Field::bits(0, 32, 16, "row", "compute-node row of the creator, or of the last that dropped or renamed it"),
+        Field::bits(0, 48, 16, "incarnation", "that compute node's incarnation"),
     ];
 
-    /// The word of an entry.
+    /// The word of an entry whose first name counts.
     pub const fn new(state: EntryState, tag: u32, request: u8, creator: Member) -> Self {
         Self(
             state as u64
-                | (tag as u64 & mask(21)) << 3
+                | (tag as u64 & mask(TAG_BITS)) << 4
                 | (request as u64) << 24
                 | (creator.row.0 as u64) << 32
                 | (creator.incarnation as u64 & mask(16)) << 48,
@@ -183,6 +301,7 @@ impl EntryWord {
             2 => Some(EntryState::Live),
             3 => Some(EntryState::Dropped),
             4 => Some(EntryState::Erasing),
+            5 => Some(EntryState::Renaming),
             _ => None,
         }
     }
@@ -199,15 +318,37 @@ impl EntryWord {
     /// The same entry, in the hands of `by`.
     #[must_use]
     pub const fn taken(self, state: EntryState, request: u8, by: Member) -> Self {
-        Self::new(state, self.tag(), request, by)
+        Self(Self::new(state, self.tag(), request, by).0 | self.0 & NAME_BIT)
+    }
+
+    /// The same entry when its other name, with that tag, counts, and it is live.
+    #[must_use]
+    pub const fn renamed(self, tag: u32) -> Self {
+        let rest = !(mask(3) | mask(TAG_BITS) << 4);
+        Self((self.0 & rest | EntryState::Live as u64 | (tag as u64 & mask(TAG_BITS)) << 4) ^ NAME_BIT)
+    }
+
+    /// Whether the second of the entry's names counts.
+    pub const fn has_second_name(self) -> bool {
+        self.0 & NAME_BIT != 0
+    }
+
+    /// Where the name is, in the entry, that counts after a rename.
+    pub(crate) const fn other_name_offset(self) -> u64 {
+        if self.has_second_name() { NAME_0_OFFSET } else { NAME_1_OFFSET }
+    }
+
+    /// Whether there is an index that can be opened by its name.
+    pub const fn is_open(self) -> bool {
+        matches!(self.state(), Some(EntryState::Live | EntryState::Renaming))
     }
 
     /// Low bits of the hash of the name.
     pub const fn tag(self) -> u32 {
-        cut(self.0, 3, 21) as u32
+        cut(self.0, 4, TAG_BITS) as u32
     }
 
-    /// Distinguishes creations of one compute node.
+    /// Distinguishes creations, drops and renames of one compute node.
     pub const fn request(self) -> u8 {
         cut(self.0, 24, 8) as u8
     }
@@ -225,11 +366,15 @@ impl EntryWord {
     pub(crate) fn creates(self, tag: u32) -> bool {
         matches!(self.state(), Some(EntryState::Creating)) && self.tag() == tag
     }
+
+    pub(crate) const fn names(self, tag: u32) -> bool {
+        self.is_open() && self.tag() == tag
+    }
 }
 
 /// The tag of a name.
 pub fn tag_of(name: &str) -> u32 {
-    CRC.checksum(name.as_bytes()) & mask(21) as u32
+    CRC.checksum(name.as_bytes()) & mask(TAG_BITS) as u32
 }
 
 /// What an index is created with.
@@ -264,13 +409,13 @@ pub struct IndexEntry {
     pub root: u64,
     /// Where its ownership table was when the entry was READ; null: it has none.
     pub owners: Address,
-    name: Name,
+    name: StoredName,
 }
 
 impl IndexEntry {
     /// Its name.
     pub fn name(&self) -> &str {
-        text(&self.name.field, self.name.bytes).unwrap_or_default()
+        self.name.decode().unwrap_or_default()
     }
 
     /// Where its root word is, on memory node 0.
@@ -293,12 +438,6 @@ impl IndexEntry {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Name {
-    bytes: u8,
-    field: [u8; NAME_BYTES_MAX],
-}
-
 /// Whether an index can have this name: 1 to [`NAME_BYTES_MAX`] bytes and no control characters.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && set_text(&mut [0; NAME_BYTES_MAX], name).is_some()
@@ -315,41 +454,47 @@ pub const fn owners_offset(geometry: &NodeGeometry, number: IndexNumber) -> u64 
 }
 
 impl Entry {
-    /// The entry of `definition`, with its checksum. `None` if its name does not fit or is not text.
-    pub fn of(word: EntryWord, definition: &Definition<'_>) -> Option<Self> {
+    /// The entry of `definition`, with its checksums. `None` if its name does not fit or is not text.
+    pub fn of(definition: &Definition<'_>) -> Option<Self> {
         let mut entry = Self::ZERO;
-        entry.word = word.0.into();
         entry.kind = (definition.kind as u16).into();
         entry.parameters_version = definition.parameters_version.into();
-        if definition.name.is_empty() {
-            return None;
-        }
-        entry.name_bytes = set_text(&mut entry.name, definition.name)?;
         entry.parameters = definition.parameters;
         entry.features_compatible = definition.features.compatible.into();
         entry.features_read_only = definition.features.read_only.into();
         entry.features_incompatible = definition.features.incompatible.into();
-        entry.checksum = entry.checksum_of_bytes().into();
+        let name = StoredName::of(definition.name)?;
+        (entry.name_0_checksum, entry.name_0_bytes, entry.name_0) = (name.checksum, name.bytes, name.name);
+        entry.seal();
         Some(entry)
     }
 
-    fn checksum_of_bytes(&self) -> u32 {
-        CRC.checksum(&self.as_bytes()[12..ROOT_OFFSET as usize])
+    /// Computes the checksum of what is no name anew.
+    pub fn seal(&mut self) {
+        self.checksum = self.checksum_of_bytes().into();
     }
 
-    /// Decodes the body of entry `number`, whatever its state. `Err` says what is wrong with it.
-    pub fn decode(&self, number: IndexNumber) -> Result<IndexEntry, &'static str> {
+    fn checksum_of_bytes(&self) -> u32 {
+        CRC.checksum(&self.as_bytes()[size_of::<Le32>()..NAME_0_OFFSET as usize])
+    }
+
+    /// The name that counts if the entry has that word.
+    pub const fn stored_name(&self, word: EntryWord) -> StoredName {
+        if word.has_second_name() {
+            StoredName { checksum: self.name_1_checksum, bytes: self.name_1_bytes, name: self.name_1 }
+        } else {
+            StoredName { checksum: self.name_0_checksum, bytes: self.name_0_bytes, name: self.name_0 }
+        }
+    }
+
+    /// Decodes entry `number`, whose word is `word`, whatever its state. `Err` says what is wrong with it.
+    pub fn decode(&self, number: IndexNumber, word: EntryWord) -> Result<IndexEntry, &'static str> {
         if self.checksum.get() != self.checksum_of_bytes() {
             return Err("checksum of a catalog entry");
         }
-        let name = Name { bytes: self.name_bytes, field: self.name };
-        match text(&name.field, name.bytes) {
-            Some(text) if !text.is_empty() => {
-                if tag_of(text) != EntryWord(self.word.get()).tag() {
-                    return Err("name and tag of a catalog entry differ");
-                }
-            }
-            _ => return Err("name of a catalog entry is not text"),
+        let name = self.stored_name(word);
+        if tag_of(name.decode()?) != word.tag() {
+            return Err("name and tag of a catalog entry differ");
         }
         Ok(IndexEntry {
             number,

@@ -1,10 +1,10 @@
 //! Entries of the chunk table as stored: which memory was granted to which compute node, and what for.
 //!
 //! ```text
-//!  63            48 47            32 31               12 11     7 6     3 2    0
-//! ┌────────────────┬────────────────┬───────────────────┬────────┬───────┬──────┐
-//! │ incarnation    │ row            │ request           │ index  │ kind  │ state│   0 = free
-//! └────────────────┴────────────────┴───────────────────┴────────┴───────┴──────┘
+//!  63            48 47            32 31             14 13       5 4     2 1    0
+//! ┌────────────────┬────────────────┬─────────────────┬──────────┬───────┬──────┐
+//! │ incarnation    │ row            │ request         │ index    │ kind  │ state│   0 = free
+//! └────────────────┴────────────────┴─────────────────┴──────────┴───────┴──────┘
 //! ```
 
 use crate::layout::fields::Field;
@@ -14,7 +14,7 @@ use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
 
 /// Most requests of one compute node in one incarnation.
-pub const REQUESTS_MAX: u32 = 1 << 20;
+pub const REQUESTS_MAX: u32 = 1 << 18;
 
 /// State of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,9 +145,9 @@ impl Grant {
     pub const fn word(&self) -> ChunkWord {
         ChunkWord(
             ChunkState::Granted as u64
-                | (self.kind as u64) << 3
-                | (self.index.get() as u64) << 7
-                | (self.request.0 as u64) << 12
+                | (self.kind as u64) << 2
+                | (self.index.get() as u64) << 5
+                | (self.request.0 as u64) << 14
                 | (self.row.0 as u64) << 32
                 | (self.incarnation as u64) << 48,
         )
@@ -155,7 +155,7 @@ impl Grant {
 
     /// The entry of this chunk after it is given back, if nodes were in it.
     pub(crate) const fn used(&self) -> ChunkWord {
-        ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 3 | (self.index.get() as u64) << 7)
+        ChunkWord(ChunkState::Used as u64 | (self.kind as u64) << 2 | (self.index.get() as u64) << 5)
     }
 }
 
@@ -165,10 +165,10 @@ impl ChunkWord {
 
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 3, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
-        Field::bits(0, 3, 4, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = items, 5 = other"),
-        Field::bits(0, 7, 5, "index", "entry of the catalog; 31 = no index"),
-        Field::bits(0, 12, 20, "request", "which grant of its owner this is"),
+        Field::bits(0, 0, 2, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
+        Field::bits(0, 2, 3, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = items, 5 = other"),
+        Field::bits(0, 5, 9, "index", "entry of the catalog; 511 = no index"),
+        Field::bits(0, 14, 18, "request", "which grant of its owner this is"),
         Field::bits(0, 32, 16, "row", "compute-node row of the owner"),
         Field::bits(0, 48, 16, "incarnation", "incarnation of the owner"),
     ];
@@ -178,7 +178,7 @@ impl ChunkWord {
         if self.0 == 0 {
             return Ok(ChunkEntry::Free);
         }
-        let kind = match cut(self.0, 3, 4) {
+        let kind = match cut(self.0, 2, 3) {
             1 => ChunkKind::Leaf,
             2 => ChunkKind::Inner,
             3 => ChunkKind::Redo,
@@ -186,12 +186,12 @@ impl ChunkWord {
             5 => ChunkKind::Other,
             _ => return Err("unknown chunk kind"),
         };
-        let Some(index) = IndexNumber::from_stored(cut(self.0, 7, 5) as u8) else {
+        let Some(index) = IndexNumber::from_stored(cut(self.0, 5, 9) as u16) else {
             return Err("chunk of an index that cannot be");
         };
-        match cut(self.0, 0, 3) {
+        match cut(self.0, 0, 2) {
             1 => {}
-            2 if self.0 & !mask(12) == 0 => return Ok(ChunkEntry::Used { kind, index }),
+            2 if self.0 & !mask(14) == 0 => return Ok(ChunkEntry::Used { kind, index }),
             2 => return Err("used chunk with an owner"),
             _ => return Err("unknown chunk state"),
         }
@@ -200,7 +200,7 @@ impl ChunkWord {
         if row.0 == 0 || incarnation == 0 {
             return Err("chunk granted to nobody");
         }
-        let request = RequestId(cut(self.0, 12, 20) as u32);
+        let request = RequestId(cut(self.0, 14, 18) as u32);
         Ok(ChunkEntry::Granted(Grant { kind, index, request, row, incarnation }))
     }
 }

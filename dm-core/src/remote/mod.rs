@@ -65,6 +65,8 @@ pub struct NodeGeometry {
     pub region_bytes: u64,
     /// Byte offset of the catalog of indexes.
     pub catalog: u64,
+    /// Entries of the catalog.
+    pub index_count: u16,
     /// Byte offset of the compute-node rows.
     pub rows: u64,
     /// Number of compute-node rows, row 0 (nobody) included.
@@ -124,9 +126,15 @@ impl NodeGeometry {
         self.rows + row.0 as u64 * row::Row::BYTES as u64
     }
 
+    /// Byte offset of the word of catalog entry `entry`.
+    #[inline]
+    pub const fn catalog_word(&self, entry: catalog::IndexNumber) -> u64 {
+        self.catalog + entry.get() as u64 * 8
+    }
+
     /// Byte offset of catalog entry `entry`.
     #[inline]
     pub const fn catalog_entry(&self, entry: catalog::IndexNumber) -> u64 {
-        self.catalog + entry.get() as u64 * catalog::Entry::BYTES as u64
+        self.catalog + catalog::entries_at(self.index_count) + entry.get() as u64 * catalog::Entry::BYTES as u64
     }
 }

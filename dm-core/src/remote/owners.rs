@@ -63,7 +63,7 @@ impl TableHeader {
         if self.checksum.get() != self.computed() {
             return Err("the checksum of an ownership table's header does not hold");
         }
-        if self.index != index.get() {
+        if u16::from(self.index) != index.get() {
             return Err("an ownership table of another index");
         }
         match u32::try_from(self.count.get()) {

@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 pub const MAGIC: [u8; 8] = *b"dm-pool\n";
 
 /// The format version that this code reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes reserved for the superblock. It may grow within its page without moving anything.
 pub const SUPERBLOCK_ROOM_BYTES: u64 = 4096;
@@ -38,7 +38,7 @@ record! {
     /// The superblock as stored.
     pub struct Superblock {
         magic: [u8; 8] = "\"dm-pool\\n\"",
-        format_version: Le32 = "1",
+        format_version: Le32 = "2",
         reserved_12: Le32 = "zero",
         features_compatible: Le64 = "features a reader may ignore",
         features_read_only: Le64 = "features without which a reader must not write",
@@ -61,7 +61,9 @@ record! {
         lock_table: Le64 = "offset of the lock table in its memory",
         lock_count: Le32 = "lock words in the table",
         lock_space: u8 = "memory of the lock table: 0 = region, 1 = device memory",
-        reserved_157: [u8; 95] = "zero",
+        reserved_157: [u8; 1] = "zero",
+        index_count: Le16 = "entries of the catalog",
+        reserved_160: [u8; 92] = "zero",
         checksum: Le32 = "CRC-32C of all bytes before it",
     }
 }
@@ -219,6 +221,8 @@ pub struct PoolPlan {
     pub device_bytes: u64,
     /// Redo area per compute-node row, a multiple of 64; 0 = none.
     pub redo_row_bytes: u32,
+    /// Entries of the catalog: [`catalog::INDEX_COUNT`], or fewer where memory is scarce.
+    pub index_count: u16,
 }
 
 impl PoolPlan {
@@ -246,6 +250,9 @@ impl PoolPlan {
         if self.lock_count == 0 {
             return wrong("lock_count", 0, "at least 1");
         }
+        if self.index_count == 0 || usize::from(self.index_count) > catalog::INDEXES_MAX {
+            return wrong("index_count", u64::from(self.index_count), "1 to 255");
+        }
         if !self.redo_row_bytes.is_multiple_of(LINE_BYTES as u32) {
             return wrong("redo_row_bytes", u64::from(self.redo_row_bytes), "a multiple of 64");
         }
@@ -253,7 +260,7 @@ impl PoolPlan {
         let lock_bytes = u64::from(self.lock_count) * 8;
         let in_device = lock_bytes <= self.device_bytes;
         let catalog = SUPERBLOCK_ROOM_BYTES;
-        let rows = catalog + catalog::CATALOG_BYTES;
+        let rows = catalog + catalog::catalog_bytes(self.index_count);
         let redo = rows + u64::from(ROW_COUNT) * Row::BYTES as u64;
         let redo_bytes = u64::from(ROW_COUNT) * u64::from(self.redo_row_bytes);
         let chunk_table = redo + redo_bytes;
@@ -292,6 +299,7 @@ impl PoolPlan {
         superblock.region_bytes = region_bytes.into();
         superblock.device_bytes = self.device_bytes.into();
         superblock.catalog = catalog.into();
+        superblock.index_count = self.index_count.into();
         superblock.rows = rows.into();
         superblock.redo = redo.into();
         superblock.redo_row_bytes = self.redo_row_bytes.into();
@@ -364,6 +372,7 @@ impl Superblock {
         let geometry = NodeGeometry {
             region_bytes: self.region_bytes.get(),
             catalog: self.catalog.get(),
+            index_count: self.index_count.get(),
             rows: self.rows.get(),
             row_count: self.row_count.get(),
             redo: self.redo.get(),
@@ -390,6 +399,9 @@ impl Superblock {
         check("region_bytes", region_bytes, region_bytes <= Address::OFFSET_END, "more than addresses reach")?;
         check("row_count", row_count.into(), row_count >= 2, "no row besides row 0, which is nobody")?;
         check("row_count", row_count.into(), row_count <= ROW_COUNT_MAX, "more rows than row numbers")?;
+        let index_count = geometry.index_count;
+        let count_ok = index_count > 0 && usize::from(index_count) <= catalog::INDEXES_MAX;
+        check("index_count", index_count.into(), count_ok, "not 1 to 255")?;
         let redo_ok = redo_row_bytes.is_multiple_of(LINE_BYTES as u32);
         check("redo_row_bytes", redo_row_bytes.into(), redo_ok, "not a multiple of 64")?;
         check("chunk_count", chunk_count.into(), chunk_count > 0, "no chunks")?;
@@ -427,7 +439,7 @@ fn check_areas(geometry: &NodeGeometry) -> Result<(), SuperblockError> {
     let heap_bytes = chunk_bytes.saturating_mul(u64::from(chunk_count));
     let areas: [Area; 7] = [
         ("superblock", 0, SUPERBLOCK_ROOM_BYTES),
-        ("catalog", geometry.catalog, catalog::CATALOG_BYTES),
+        ("catalog", geometry.catalog, catalog::catalog_bytes(geometry.index_count)),
         ("rows", geometry.rows, row_count * Row::BYTES as u64),
         ("redo", geometry.redo, row_count * u64::from(redo_row_bytes)),
         ("chunk_table", geometry.chunk_table, u64::from(chunk_count) * 8),
@@ -477,6 +489,7 @@ mod tests {
         lock_count: 4096,
         device_bytes: 0,
         redo_row_bytes: 0,
+        index_count: 15,
     };
 
     #[test]

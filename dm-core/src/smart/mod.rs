@@ -250,7 +250,7 @@ impl<'s> Smart<'s> {
         let root = geometry.first().map_or(0, |home| root_offset(home, number));
         let tree = Tree {
             number,
-            index: number.get() + 1,
+            index: number.in_nodes(),
             owner,
             requests,
             geometry,

@@ -24,7 +24,7 @@ use crate::radix::slot::Place;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::lock_word::RowId;
 use crate::verbs::{Label, NodeId, Request};
 
@@ -79,8 +79,8 @@ impl Sweep for Smart<'_> {
     }
 
     /// All others: their locks may lie in tables, too.
-    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
-        let Some(home) = self.tree.geometry.first() else { return Ok(0) };
+    async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError> {
+        let Some(home) = self.tree.geometry.first() else { return Ok(IndexSet::default()) };
         catalog::numbers(lane, home, self.tree.scratch.small, |entry| entry.number != self.tree.number).await
     }
 

@@ -7,7 +7,7 @@ use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::lock_word::RowId;
 use crate::verbs::NodeId;
 
@@ -44,7 +44,7 @@ impl Sweep for Toy<'_> {
     }
 
     /// All others: their locks may lie in leaves.
-    async fn others(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
+    async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError> {
         catalog::numbers(lane, self.home()?, self.scratch.small, |entry| entry.number != self.parts.number).await
     }
 

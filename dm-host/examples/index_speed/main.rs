@@ -372,6 +372,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         lock_count: 32_768,
         device_bytes: 262_144,
         redo_row_bytes: 0,
+        index_count: 15,
     };
     let image = pool::format(&plan).expect("a plan that fits");
     region.write_image(0, &image).expect("a region that holds a superblock");

@@ -145,7 +145,7 @@ impl<'a> TreeRoom<'a> {
         }
         Ok(Tree {
             number: place.number,
-            index: place.number.get() + 1,
+            index: place.number.in_nodes(),
             owner: place.member,
             requests: self.requests,
             geometry: place.geometry,

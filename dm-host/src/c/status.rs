@@ -237,7 +237,7 @@ fn of_pool(error: &PoolError) -> dm_status {
         },
         PoolError::Catalog(error) => match error {
             CatalogError::Verb(error) => of_verb(*error),
-            CatalogError::Full => dm_status::DM_POOL_FULL,
+            CatalogError::Full { .. } => dm_status::DM_POOL_FULL,
             CatalogError::Busy { .. } => dm_status::DM_RETRIES,
             CatalogError::Lost { .. } => dm_status::DM_FENCED,
             CatalogError::BadName => dm_status::DM_INVALID_ARGUMENT,

@@ -11,7 +11,7 @@
 //! A compute node that died counts until its row is free: then its locks are released, and nothing that it posted can
 //! take effect.
 
-use super::ComputeNode;
+use super::{Changing, ComputeNode};
 use crate::pool::{InUse, Known, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::index::catalog;
@@ -26,7 +26,6 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{RowState, RowWord};
 use dm_core::verbs::NodeId;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -39,16 +38,6 @@ const LOOKS: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The right to drop, and the number of the next drop.
-struct Dropping<'n>(MutexGuard<'n, u8>);
-
-impl Dropping<'_> {
-    fn next(&mut self) -> u8 {
-        *self.0 = self.0.wrapping_add(1);
-        *self.0
-    }
-}
-
 impl ComputeNode {
     /// Drops the index called `name`: its records are gone, and its memory is free. Fails with [`PoolError::InUse`] and
     /// changes nothing if it is open, also in this process. Before, it finishes drops that others began and did not live
@@ -57,19 +46,19 @@ impl ComputeNode {
     /// If this compute node dies meanwhile, or a request fails, the index is either as it was or not there any more, and
     /// the next drop of any index gives back what is left of its memory.
     pub fn drop_index(&self, name: &str) -> Result<(), PoolError> {
-        let mut dropping = self.dropping();
-        self.finish_drops(&mut dropping)?;
+        let mut changing = self.changing();
+        self.finish_drops(&mut changing)?;
         let entry = self.pool.find_entry(name)?;
-        self.drop_entry(&entry, &mut dropping)
+        self.drop_entry(&entry, &mut changing)
     }
 
     /// Makes the index called `name` empty: drops it, and creates one with the same parameters. In between, no index has
     /// this name; a death there leaves none.
     pub fn truncate_index(&self, name: &str) -> Result<(), PoolError> {
-        let mut dropping = self.dropping();
-        self.finish_drops(&mut dropping)?;
+        let mut changing = self.changing();
+        self.finish_drops(&mut changing)?;
         let entry = self.pool.find_entry(name)?;
-        self.drop_entry(&entry, &mut dropping)?;
+        self.drop_entry(&entry, &mut changing)?;
         let definition = Definition {
             name,
             kind: entry.kind,
@@ -77,32 +66,24 @@ impl ComputeNode {
             parameters: entry.parameters,
             features: entry.features,
         };
-        self.create_defined(&definition)
-    }
-
-    /// One drop at a time, so that what this compute node has begun is what it did not finish.
-    fn dropping(&self) -> Dropping<'_> {
-        Dropping(self.drops.lock().unwrap_or_else(PoisonError::into_inner))
+        self.create_defined(&definition, &mut changing)
     }
 
     /// Finishes what others began to drop and did not live to finish, and what this compute node did not finish for an
     /// error.
-    fn finish_drops(&self, dropping: &mut Dropping<'_>) -> Result<(), PoolError> {
+    fn finish_drops(&self, changing: &mut Changing<'_>) -> Result<(), PoolError> {
+        self.put_back_begun(changing)?;
         let mut found = Vec::new();
         self.pool.with_lane(|fabric, lane| {
             let mut visit = |entry: &IndexEntry, word: EntryWord| found.push((*entry, word));
             block_on(fabric, lane, catalog::list_dropped(lane, self.pool.home(), 0, &mut visit))
         })??;
         for (entry, word) in found {
-            let row = self.pool.with_lane(|fabric, lane| {
-                block_on(fabric, lane, rows::tenant(lane, self.pool.home(), word.row(), 0))
-            })??;
-            let is_mine = word.row() == self.member.row && u32::from(word.incarnation()) == self.member.incarnation;
-            let (Some(row), Some(state)) = (row, word.state()) else { continue };
-            if !is_mine && !row.is_gone(word.incarnation()) {
+            let Some(state) = word.state() else { continue };
+            if !self.may_go_on(word)? {
                 continue;
             }
-            let mine = word.taken(state, dropping.next(), self.member);
+            let mine = word.taken(state, changing.next(), self.member);
             if self.change(entry.number, word, mine)? {
                 match self.finish_drop(&entry, mine) {
                     // The index is in use after all, and live again.
@@ -114,10 +95,10 @@ impl ComputeNode {
         Ok(())
     }
 
-    fn drop_entry(&self, entry: &IndexEntry, dropping: &mut Dropping<'_>) -> Result<(), PoolError> {
+    fn drop_entry(&self, entry: &IndexEntry, changing: &mut Changing<'_>) -> Result<(), PoolError> {
         // First without a trace, so that only an index that is opened just now is missing for a moment.
         self.check_unused(entry)?;
-        let by = (self.member, dropping.next());
+        let by = (self.member, changing.next());
         let dropped = self.pool.with_lane(|fabric, lane| {
             block_on(fabric, lane, catalog::drop_index(lane, self.pool.home(), entry.number, by, 0))
         })??;

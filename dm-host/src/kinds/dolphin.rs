@@ -41,7 +41,7 @@ impl Kind for Parameters {
 
     /// A leaf says which index it is of.
     fn evidence(&self, number: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>> {
-        let is_it = move |image: &[u8]| Leaf::is_of(image, number.get() + 1);
+        let is_it = move |image: &[u8]| Leaf::is_of(image, number.in_nodes());
         let evidence = Evidence { bytes: LEAF_BYTES, is_it: Box::new(is_it), doubtful: true };
         (chunk == ChunkKind::Leaf).then_some(evidence)
     }

@@ -32,7 +32,7 @@ impl<'p> Evidence<'p> {
         let is_leaf = kind == ChunkKind::Leaf;
         let is_it = move |image: &[u8]| {
             let header = Header::read(image);
-            header.index == number.get() + 1
+            header.index == number.in_nodes()
                 && (header.level == 0) == is_leaf
                 && header.flags == NodeFlags::UNBOUNDED
                 && stripes::compare(image, LOW_AT, &[0; KEY_BYTES_MAX][..key_bytes.min(KEY_BYTES_MAX)]).is_eq()

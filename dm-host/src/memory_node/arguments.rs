@@ -8,6 +8,7 @@ use super::verbs::settings::VerbsArguments;
 use crate::pool::{pool_id, pool_name};
 use crate::region::{Backing, Region};
 use clap::{Args, Parser, ValueEnum};
+use dm_core::remote::catalog::INDEX_COUNT;
 use dm_core::remote::superblock::{NodeDescription, PoolPlan, Superblock};
 use dm_core::verbs::{NodeId, Space};
 use std::ffi::OsString;
@@ -172,6 +173,7 @@ impl Arguments {
             lock_count: self.locks,
             device_bytes: u64::from(device_bytes),
             redo_row_bytes: 0,
+            index_count: INDEX_COUNT,
         };
         if region.is_kept() {
             let kept = kept_incarnation(region, &plan)?;

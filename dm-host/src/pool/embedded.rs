@@ -6,6 +6,7 @@ use crate::fabric::shm::litmus::Verdict;
 use crate::memory_node::RemoteNode;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{Backing, LineMode, Region, RegionSpec};
+use dm_core::remote::catalog::INDEX_COUNT;
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::verbs::NodeId;
 use std::sync::Arc;
@@ -78,6 +79,7 @@ impl Pool {
                 lock_count: options.locks,
                 device_bytes: u64::from(spec.device_bytes),
                 redo_row_bytes: 0,
+                index_count: INDEX_COUNT,
             };
             // Before the region, so that one that cannot hold a pool is refused before its memory is taken.
             let superblock = format(&plan)?;

@@ -6,10 +6,38 @@ use super::error::SessionError;
 use super::queue::{Claim, Waiter};
 use super::request::{Arguments, Fetch, Request};
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// The session of a call or a scan: borrowed, or a clone.
+#[derive(Debug)]
+pub(super) enum SessionOf<'a> {
+    Lent(&'a Session),
+    Own(Session),
+}
+
+impl SessionOf<'_> {
+    pub(super) fn own(self) -> SessionOf<'static> {
+        SessionOf::Own(match self {
+            Self::Lent(session) => session.clone(),
+            Self::Own(session) => session,
+        })
+    }
+}
+
+impl Deref for SessionOf<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            Self::Lent(session) => session,
+            Self::Own(session) => session,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -40,7 +68,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is waited for or awaited"]
 pub struct Call<'a, T> {
-    pub(super) session: &'a Session,
+    pub(super) session: SessionOf<'a>,
     arguments: Result<Arguments<'a>, SessionError>,
     fetch: Fetch<T>,
     pub(super) deadline: Option<Deadline>,
@@ -61,7 +89,33 @@ pub(super) enum Started {
 impl<'a, T> Call<'a, T> {
     pub(super) fn new(session: &'a Session, request: Request<'a, T>) -> Self {
         let Request { arguments, fetch } = request;
-        Self { session, arguments, fetch, deadline: None, stage: Stage::New }
+        Self { session: SessionOf::Lent(session), arguments, fetch, deadline: None, stage: Stage::New }
+    }
+
+    /// The same call with a clone of the session and copies of what it borrows: a future that is `Send` and `'static`, for
+    /// a task of its own.
+    ///
+    /// ```
+    /// # use dm_host::prelude::*;
+    /// # fn spawn(_: impl Future<Output = Result<Option<u64>, SessionError>> + Send + 'static) {}
+    /// # fn elsewhere(table: &Table<&str, u64>, name: &str) {
+    /// spawn(table.get(name).owned());
+    /// # }
+    /// ```
+    ///
+    /// A call that copies into the caller's memory ([`Session::get_into`]) cannot be owned, and fails.
+    pub fn owned(mut self) -> Call<'static, T> {
+        let arguments = std::mem::replace(&mut self.arguments, Err(SessionError::Closed));
+        let session = SessionOf::Own(self.session.clone());
+        // What this call has begun, the other one goes on with.
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+        Call {
+            session,
+            arguments: arguments.and_then(Arguments::owned),
+            fetch: self.fetch,
+            deadline: self.deadline,
+            stage,
+        }
     }
 
     /// Gives the call a deadline, from now on; time in the queue counts. An operation that has not been started by then
@@ -113,10 +167,9 @@ impl<'a, T> Call<'a, T> {
     }
 
     fn block_queued(&mut self, queue: usize, slot: u32) -> Result<T, SessionError> {
-        let session = self.session;
-        let queue = &session.shared().queues[queue];
         // Spinning pays when the operation takes less time than sleeping and being woken.
-        let spin = session.shared().spin;
+        let (place, spin) = (queue, self.session.shared().spin);
+        let queue = &self.session.shared().queues[place];
         if !queue.is_finished(slot) && !spin.is_zero() {
             let began = Instant::now();
             while !queue.is_finished(slot) && began.elapsed() < spin {
@@ -128,7 +181,7 @@ impl<'a, T> Call<'a, T> {
         let mut running = false;
         loop {
             // The waiter is registered. If the park returns for another reason, look once more.
-            if queue.is_finished(slot)
+            if self.session.shared().queues[place].is_finished(slot)
                 && let Some(result) = self.take(None)
             {
                 return result;
@@ -138,7 +191,7 @@ impl<'a, T> Call<'a, T> {
                 continue;
             }
             if let Err(error) = self.check_deadline() {
-                if queue.withdraw(slot) {
+                if self.session.shared().queues[place].withdraw(slot) {
                     self.stage = Stage::Ended;
                     return Err(error);
                 }

@@ -35,6 +35,12 @@ impl<'a, T> Calls<'a, T> {
         Self { list, results, first: 0, next: 0 }
     }
 
+    /// As [`Call::owned`], of each of them.
+    pub fn owned(self) -> Calls<'static, T> {
+        let Self { list, results, first, next } = self;
+        Calls { list: list.into_iter().map(Call::owned).collect(), results, first, next }
+    }
+
     /// As [`Call::within`], for each of them.
     pub fn within(mut self, time: Duration) -> Self {
         let deadline = Deadline::after(time);

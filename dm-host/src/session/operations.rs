@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page, or a stream.
-    /// What [`Session::page`] promises holds for the whole iteration.
+    /// What [`Session::page`] promises holds for the whole iteration. [`Scan::rev`] turns it round.
     pub fn scan(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Scan<'_> {
         Scan::new(self, low.map(<[u8]>::to_vec), high.map(<[u8]>::to_vec))
     }

@@ -43,6 +43,18 @@ impl Page {
         Self { bytes, places, more }
     }
 
+    /// A page of these keys, without values.
+    #[cfg(test)]
+    pub(super) fn of_keys(keys: &[Vec<u8>], more: bool) -> Self {
+        let mut page = Self { bytes: keys.concat(), places: Vec::new(), more };
+        let mut start = 0;
+        for key in keys {
+            page.places.push([start, start + key.len(), start + key.len()]);
+            start += key.len();
+        }
+        page
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.places.len()

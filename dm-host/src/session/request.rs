@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 use super::page::Page;
 use super::queue::Body;
-use dm_core::operation::{Operation, OperationKind, Outcome};
+use dm_core::operation::{Cause, OpError, Operation, OperationKind, Outcome};
 use std::borrow::Cow;
 use std::ops::Bound;
 
@@ -38,6 +38,28 @@ pub(super) enum High<'a> {
 }
 
 impl Arguments<'_> {
+    /// The same without borrows.
+    pub(super) fn owned(self) -> Result<Arguments<'static>, SessionError> {
+        let own = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
+        if self.room.is_some() {
+            let what = "a call that copies into the caller's memory cannot be owned";
+            return Err(SessionError::Operation(OpError::harmless(Cause::BadInput(what))));
+        }
+        Ok(Arguments {
+            operation: self.operation,
+            key: self.key.map(own),
+            key_high: match self.key_high {
+                High::None => High::None,
+                High::Excluded(key) => High::Excluded(own(key)),
+                High::Included(key) => High::Included(own(key)),
+            },
+            value: own(self.value),
+            expected: own(self.expected),
+            room: None,
+            page_bytes: self.page_bytes,
+        })
+    }
+
     pub(super) fn fill(&self, body: &mut Body, deadline: Option<Deadline>) {
         body.operation = self.operation;
         body.deadline = deadline;

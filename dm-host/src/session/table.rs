@@ -22,8 +22,6 @@
 //!   application.
 //! - [`IndexOptions`]: the kind of the index, and how long keys and values are.
 //! - [`Range`]: the records of a range of keys.
-//!
-//! A table has no scans downwards, and so no last record: the indexes scan upwards only.
 
 mod local;
 mod options;
@@ -35,7 +33,7 @@ pub mod typed;
 pub use local::LocalTable;
 pub use options::IndexOptions;
 pub use prefix::Sequence;
-pub use range::{LocalRange, Range};
+pub use range::{LocalRange, Range, TypedScan};
 pub use typed::{Key, Value};
 
 use super::Session;
@@ -46,7 +44,7 @@ use super::options::SessionOptions;
 use super::outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 use super::scan::Scan;
 use crate::pool::Pool;
-use request::{Bounds, Typed};
+use request::{Bounds, Record, Typed};
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
@@ -159,7 +157,7 @@ impl<K: Key, V: Value> Table<K, V> {
     // ---- ranges ----------------------------------------------------------------------------------------------
 
     /// The records of a range of keys, in ascending order: `table.range(..)`, `table.range(3..=5)`. What
-    /// [`Session::page`] promises holds for the whole range; it is not a snapshot.
+    /// [`Session::page`] promises holds for the whole range; it is not a snapshot. `table.range(..).rev()` goes down.
     pub fn range<'k>(&self, range: impl RangeBounds<K::Ref<'k>>) -> Range<'_, K, V> {
         self.scan(self.typed().range(range))
     }
@@ -173,6 +171,13 @@ impl<K: Key, V: Value> Table<K, V> {
     /// The record with the least key.
     pub fn first(&self) -> Call<'_, Option<(K::Owned, V::Owned)>> {
         Call::new(&self.session, self.typed().first())
+    }
+
+    /// The record with the greatest key. It blocks: the search for it takes several pages, see [`Scan::rev`]. A task takes
+    /// the first record of `table.range(..).rev()`.
+    #[doc(alias = "last_key_value")]
+    pub fn last(&self) -> Result<Option<Record<K, V>>, SessionError> {
+        self.range(..).rev().next().transpose()
     }
 
     /// The longest prefix of `key` that is the key of a record, `key` itself included: its length in bytes, and the

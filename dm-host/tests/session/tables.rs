@@ -67,6 +67,115 @@ fn ranges_are_those_of_a_map() {
     assert_eq!(small.count((Bound::Excluded(3), Bound::Excluded(3))), Ok(0));
 }
 
+#[test]
+fn ranges_come_down_as_they_go_up() {
+    let pool = pool_here(1);
+    for &kind in KINDS {
+        for (name, index) in [("fixed", IndexOptions::new()), ("any", IndexOptions::new().any_length(40, 40))] {
+            let mut session = options(1, 4);
+            session.local_handles = 1;
+            // Ranges take many pages.
+            session.spending.page_records = 16;
+            let name = format!("{} {name}", kind.name());
+            let table: Table<u64, u64> = Table::open_with(&pool, &name, &index.kind(kind), &session).unwrap();
+            assert_eq!(table.last(), Ok(None));
+            // Numbers side by side, with gaps, and at the end.
+            let keys = (0..200).chain((1..60).map(|n| n << 33)).chain([u64::MAX - 1, u64::MAX]);
+            let model: BTreeMap<u64, u64> = keys.map(|key| (key, key ^ 7)).collect();
+            for put in table.multi_put(model.iter().map(|(&key, &value)| (key, value))).wait() {
+                assert_eq!(put, Ok(Upsert::Inserted));
+            }
+            let local = table.local().unwrap();
+            for range in [(0, u64::MAX), (3, 7), (50, 1 << 40), (1 << 33, 5 << 33), (300, 400), (u64::MAX, u64::MAX)] {
+                let bounds = (Bound::Included(range.0), Bound::Included(range.1));
+                let wanted: Vec<_> = model.range(bounds).rev().map(|(&key, &value)| Ok((key, value))).collect();
+                assert_eq!(table.range(bounds).rev().collect::<Vec<_>>(), wanted, "{name} {range:?}");
+                assert_eq!(local.range(bounds).rev().collect::<Vec<_>>(), wanted, "{name} {range:?}");
+                assert_eq!(table.range(bounds).rev().count_records(), Ok(wanted.len() as u64));
+            }
+            let all: Vec<_> = model.iter().rev().map(|(&key, &value)| Ok((key, value))).collect();
+            let mut down = table.range(..).rev();
+            let streamed = block_on(async {
+                let mut streamed = Vec::new();
+                while let Some(record) = poll_fn(|context| Pin::new(&mut down).poll_next(context)).await {
+                    streamed.push(record);
+                }
+                streamed
+            });
+            assert_eq!(streamed, all, "{name}");
+            // Down, and back up to where it began.
+            let mut down = table.range(..).rev();
+            let above: Vec<_> = down.by_ref().take(40).collect();
+            assert_eq!(down.rev().collect::<Vec<_>>(), all[40..].iter().rev().copied().collect::<Vec<_>>(), "{name}");
+            assert_eq!(above, all[..40]);
+            assert_eq!(table.last(), Ok(Some((u64::MAX, u64::MAX ^ 7))));
+            assert_eq!(local.last(), Ok(Some((u64::MAX, u64::MAX ^ 7))));
+        }
+    }
+}
+
+/// Records that stay are met once each on the way down, whatever comes and goes between them.
+#[test]
+fn a_way_down_among_writers_misses_nothing() {
+    let pool = pool_here(1);
+    let mut session = options(1, 4);
+    session.spending.page_records = 8;
+    let table: Table<u64, u64> = Table::open_with(&pool, "busy", &IndexOptions::new(), &session).unwrap();
+    for n in 0..200 {
+        table.insert(n * 10, n).wait().unwrap();
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in (0..).map(|n: u64| n.wrapping_mul(0x9E37_79B9) % 2000) {
+                if !n.is_multiple_of(10) {
+                    let _ = table.upsert(n, n).wait().unwrap();
+                    let _ = table.delete((n * 7) % 2000 / 10 * 10 + 3).wait().unwrap();
+                }
+                if done.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..20 {
+            let keys: Vec<u64> = table.range(..).rev().map(|record| record.unwrap().0).collect();
+            assert!(keys.is_sorted_by(|a, b| a > b), "{keys:?}");
+            assert_eq!(keys.iter().filter(|key| key.is_multiple_of(10)).count(), 200);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// A task of its own, on a thread that nothing is lent to.
+fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> thread::JoinHandle<T> {
+    thread::spawn(move || block_on(task))
+}
+
+#[test]
+fn owned_calls_run_in_tasks_that_outlive_the_table() {
+    let pool = pool_here(1);
+    let table: Table<&str, u64> = open(&pool, "owned", IndexOptions::new());
+    let put: Vec<_> = (0..50).map(|n| spawn(table.upsert(&format!("key {n:02}"), n).owned())).collect();
+    for put in put {
+        assert_eq!(put.join().unwrap(), Ok(Upsert::Inserted));
+    }
+    let keys: Vec<String> = (0..50).map(|n| format!("key {n:02}")).collect();
+    let many = spawn(table.multi_get(keys.iter().map(String::as_str)).owned());
+    let bytes = spawn(table.session().get(b"key 07").owned());
+    let mut range = table.range("key 10"..).rev().owned();
+    let streamed = spawn(async move {
+        let mut records = 0;
+        while let Some(record) = poll_fn(|context| Pin::new(&mut range).poll_next(context)).await {
+            records += usize::from(record.is_ok());
+        }
+        records
+    });
+    drop(table);
+    assert_eq!(many.join().unwrap(), (0..50).map(|n| Ok(Some(n))).collect::<Vec<_>>());
+    assert!(bytes.join().unwrap().unwrap().is_some());
+    assert_eq!(streamed.join().unwrap(), 40);
+}
+
 /// A function that takes a table need not name a lifetime.
 fn values_under(files: &Table<&str, u64>, prefix: &str) -> Vec<u64> {
     files.prefix(prefix).map(|record| record.unwrap().1).collect()

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod daemons;
+
 use dm_host::pool::{EmbeddedOptions, Pool};
 use dm_host::region::LineMode;
 use dm_host::session::SessionOptions;

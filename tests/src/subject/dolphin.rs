@@ -73,7 +73,7 @@ impl Subject for DolphinSubject {
         let stranger = Seat::new(SEATS - 1).expect("the last seat");
         let word = if held { stranger.close() } else { Spear::FREE.0 };
         let number = IndexNumber::new(0).expect("the first entry");
-        let mut slots = vec![Slot(root_word(fabric, geometry))];
+        let mut slots = vec![Slot::of_root(root_word(fabric, geometry)).expect("a sound root word")];
         while let Some(slot) = slots.pop() {
             match slot.tile_child().expect("a sound slot") {
                 Child::Empty | Child::Void(_) => {}
@@ -82,7 +82,7 @@ impl Subject for DolphinSubject {
                 }
                 Child::Node(kind, at) => {
                     let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
-                    slots.extend(Node::new(&image, kind, number.get() + 1).expect("a sound node").slots());
+                    slots.extend(Node::new(&image, kind, number.in_nodes()).expect("a sound node").slots());
                 }
             }
         }

@@ -66,7 +66,7 @@ impl Subject for SmartSubject {
         let leaf = Self::parameters(shape).leaf();
         let number = IndexNumber::new(0).expect("the first entry");
         let word = if held { LockWord::new(RowId(99), 7).expect("a small sequence") } else { LockWord::FREE };
-        let mut slots = vec![Slot(root_word(fabric, geometry))];
+        let mut slots = vec![Slot::of_root(root_word(fabric, geometry)).expect("a sound root word")];
         while let Some(slot) = slots.pop() {
             match slot.child().expect("a sound slot") {
                 Child::Empty | Child::Void(_) => {}
@@ -76,7 +76,7 @@ impl Subject for SmartSubject {
                 }
                 Child::Node(kind, at) => {
                     let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
-                    slots.extend(Node::new(&image, kind, number.get() + 1).expect("a sound node").slots());
+                    slots.extend(Node::new(&image, kind, number.in_nodes()).expect("a sound node").slots());
                 }
             }
         }

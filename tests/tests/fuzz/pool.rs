@@ -31,6 +31,7 @@ fn superblock() {
         lock_count: 1024,
         device_bytes: 0,
         redo_row_bytes: 0,
+        index_count: 15,
     };
     let samples = [plan, PoolPlan { device_bytes: 1 << 16, redo_row_bytes: 128, ..plan }]
         .map(|plan| plan.format().expect("it fits"));
@@ -47,7 +48,7 @@ fn superblock() {
         let geometry = found.geometry;
         let inside = |end: u64| assert!(end <= geometry.region_bytes, "{found:?}");
         assert!(found.identity.node.0 < found.identity.nodes);
-        inside(geometry.catalog + catalog::CATALOG_BYTES);
+        inside(geometry.catalog + catalog::catalog_bytes(geometry.index_count));
         inside(geometry.row_offset(RowId((geometry.row_count - 1) as u16)) + Row::BYTES as u64);
         // An area without bytes is nowhere.
         let redo = if geometry.redo_row_bytes == 0 { 0 } else { geometry.redo };
@@ -94,16 +95,15 @@ fn catalog_entry() {
             features: chosen.features(),
         };
         let word = EntryWord::new(EntryState::Live, catalog::tag_of(name), 1, MEMBER);
-        let mut entry = Entry::of(word, &definition).expect("a name");
+        let word = if input.one_in(2) { word } else { EntryWord(input.word()) };
+        let mut entry = Entry::of(&definition).expect("a name");
         input.change(entry.as_mut_bytes());
         if sealed {
-            // The checksum covers all from offset 12 to the root word.
-            entry.checksum = redo::checksum(&entry.as_bytes()[8..192]).into();
+            entry.seal();
         }
-        let word = EntryWord(entry.word.get());
         let _ = (word.state(), word.tag(), word.request(), word.row(), word.incarnation());
         let number = IndexNumber::new(3).expect("the fourth");
-        let Ok(found) = entry.decode(number) else { return };
+        let Ok(found) = entry.decode(number, word) else { return };
         assert!(catalog::is_name(found.name()) && catalog::tag_of(found.name()) == word.tag());
         if let Ok(index) = IndexParameters::of(&found) {
             sizes_are_sane(&index);

@@ -18,9 +18,14 @@ pub struct Pool {
 impl Pool {
     /// `nodes` memory nodes of `chunks` chunks of 4 KiB.
     pub fn new(nodes: u16, chunks: u64) -> Self {
+        Self::with_indexes(nodes, chunks, 15)
+    }
+
+    /// The same with a catalog of so many entries.
+    pub fn with_indexes(nodes: u16, chunks: u64, index_count: u16) -> Self {
         let mut pool = Self { regions: Vec::new(), geometries: Vec::new() };
         for node in 0..nodes {
-            let plan = plan(NodeId(node), nodes, chunks);
+            let plan = plan_of(NodeId(node), nodes, chunks, index_count);
             let superblock = plan.format().unwrap();
             let mut region = vec![0; plan.region_bytes as usize];
             region[..Superblock::BYTES].copy_from_slice(superblock.as_bytes());
@@ -74,6 +79,10 @@ impl Pool {
 }
 
 pub fn plan(node: NodeId, nodes: u16, chunks: u64) -> PoolPlan {
+    plan_of(node, nodes, chunks, 15)
+}
+
+fn plan_of(node: NodeId, nodes: u16, chunks: u64, index_count: u16) -> PoolPlan {
     let mut plan = PoolPlan {
         pool_id: [7; 16],
         pool_incarnation: 1,
@@ -84,6 +93,7 @@ pub fn plan(node: NodeId, nodes: u16, chunks: u64) -> PoolPlan {
         lock_count: 64,
         device_bytes: 0,
         redo_row_bytes: 0,
+        index_count,
     };
     let heap = plan.format().unwrap().heap.get();
     plan.region_bytes = heap + chunks * plan.chunk_bytes;

@@ -58,12 +58,12 @@ proptest! {
         let _ = Superblock::decode(&bytes);
         let _ = Row::from_prefix(&bytes).unwrap().decode();
         let mut entry = Entry::from_prefix(&bytes).unwrap();
+        let word = EntryWord(u64::from_le_bytes(*bytes.last_chunk().unwrap()));
         let number = IndexNumber::new(3).unwrap();
-        let _ = entry.decode(number);
+        let _ = entry.decode(number, word);
         // Past the checksum.
-        entry = Entry::of(EntryWord(entry.word.get()), &definition("users")).unwrap();
-        entry.name_bytes = bytes[0];
-        let _ = entry.decode(number);
+        entry.seal();
+        let _ = entry.decode(number, word);
         let _ = Parameters::decode(1, bytes.first_chunk().unwrap());
     }
 
@@ -90,6 +90,17 @@ fn futures_stay_small() {
     let (users, me, want) = (definition("users"), joiner(1), want(1, 1));
     let sizes = [
         ("create", size_of_val(&catalog::create(&lane, &home, member(1), 0, &users, 0))),
+        (
+            "rename",
+            size_of_val(&catalog::rename(
+                &lane,
+                &home,
+                (member(1), 0),
+                IndexNumber::new(0).unwrap(),
+                ("users", "people"),
+                0,
+            )),
+        ),
         ("find", size_of_val(&catalog::find(&lane, &home, "users", 0))),
         ("join", size_of_val(&rows::join(&lane, &home, &me, 0))),
         ("grant", size_of_val(&chunks::grant(&lane, NodeId(0), &home, &want, 0))),

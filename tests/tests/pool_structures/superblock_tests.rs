@@ -22,13 +22,16 @@ fn every_wrong_field_of_a_superblock_has_its_error() {
     type Change = Box<dyn Fn(&mut Superblock)>;
     let changes: Vec<(Change, &str)> = vec![
         (Box::new(|s| s.magic[0] ^= 1), "not a pool"),
-        (Box::new(|s| s.format_version = 2.into()), "format version 2"),
+        (Box::new(|s| s.format_version = 1.into()), "format version 1"),
         (Box::new(|s| s.features_incompatible = 0x14.into()), "incompatible bits 0x14"),
         (Box::new(|s| s.nodes = 0.into()), "field nodes"),
         (Box::new(|s| s.node = 3.into()), "field node "),
         (Box::new(|s| s.row_count = 1.into()), "field row_count"),
         (Box::new(|s| s.row_count = 65537.into()), "field row_count"),
         (Box::new(|s| s.row_count = 129.into()), "rows and chunk_table overlap"),
+        (Box::new(|s| s.index_count = 0.into()), "field index_count"),
+        (Box::new(|s| s.index_count = 256.into()), "field index_count"),
+        (Box::new(|s| s.index_count = 16.into()), "catalog and rows overlap"),
         (Box::new(|s| s.region_bytes = 4096.into()), "outside the region"),
         (Box::new(|s| s.region_bytes = 4095.into()), "field chunk_bytes"),
         (Box::new(move |s| s.region_bytes = huge.into()), "field region_bytes"),
@@ -111,6 +114,7 @@ proptest! {
         lock_count in 1..1_000_000_u32,
         device_bytes in 0..1_u64 << 20,
         redo_lines in 0..128_u32,
+        index_count in 1..256_u16,
     ) {
         let plan = PoolPlan {
             pool_id: [3; 16],
@@ -122,6 +126,7 @@ proptest! {
             lock_count,
             device_bytes,
             redo_row_bytes: redo_lines * 64,
+            index_count,
         };
         if let Ok(superblock) = plan.format() {
             let node = Superblock::decode(superblock.as_bytes()).unwrap();
@@ -129,6 +134,7 @@ proptest! {
             prop_assert_eq!(node.geometry.region_bytes, region_bytes);
             prop_assert_eq!(node.geometry.lock_count, lock_count);
             prop_assert_eq!(node.geometry.redo_row_bytes, plan.redo_row_bytes);
+            prop_assert_eq!(node.geometry.index_count, index_count);
             // One chunk more, with its entry, would not fit.
             let end = node.geometry.chunk_offset(node.geometry.chunk_count);
             prop_assert!(end <= region_bytes && end + plan.chunk_bytes + 8192 > region_bytes);

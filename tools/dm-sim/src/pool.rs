@@ -28,6 +28,7 @@ impl Pool {
             lock_count,
             device_bytes: u64::from(config.device_bytes),
             redo_row_bytes: 0,
+            index_count: 15,
         };
         let superblocks = (0..nodes).map(|node| plan(node).format()).collect::<Result<Vec<_>, _>>()?;
         let decode = |block: &Superblock| Superblock::decode(block.as_bytes()).expect("just formatted").geometry;

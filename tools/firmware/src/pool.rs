@@ -32,6 +32,7 @@ const POOL: PoolPlan = PoolPlan {
     lock_count: LOCKS as u32,
     device_bytes: 0,
     redo_row_bytes: 0,
+    index_count: 15,
 };
 
 /// Where the index is, and who opens it.

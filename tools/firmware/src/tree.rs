@@ -62,7 +62,7 @@ pub fn tree(place: &Place, sizes: Sizes) -> Option<Tree<'static>> {
     let cache = if sizes.keeps_next { IndexCache::with_next } else { IndexCache::new };
     Some(Tree {
         number: place.number,
-        index: place.number.get() + 1,
+        index: place.number.in_nodes(),
         owner: place.member,
         requests: &REQUESTS,
         geometry: place.geometry,

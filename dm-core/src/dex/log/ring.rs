@@ -265,7 +265,7 @@ impl Ring {
         }
         let mut description = RingDescription {
             version: RING_VERSION.into(),
-            index: owner.index.get(),
+            index: owner.index.get() as u8,
             pool_id: owner.pool_id,
             pool_incarnation: owner.pool_incarnation.into(),
             token: owner.token.into(),
@@ -295,7 +295,7 @@ impl RingDescription {
         if self.pool_id != owner.pool_id || self.pool_incarnation.get() != owner.pool_incarnation {
             return Err(RingError::OtherPool);
         }
-        let wanted = (owner.row.0, owner.incarnation, owner.index.get());
+        let wanted = (owner.row.0, owner.incarnation, owner.index.get() as u8);
         let (found_row, found_incarnation, found_index) = (self.row.get(), self.incarnation.get(), self.index);
         if wanted != (found_row, found_incarnation, found_index) {
             return Err(RingError::OtherOwner { wanted, found_row, found_incarnation, found_index });

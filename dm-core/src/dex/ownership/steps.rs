@@ -248,8 +248,8 @@ mod tests {
     use crate::mutants::{Mutant, with_planted};
     use crate::recovery::Swept;
     use crate::recovery::sweep::{Dead, Sweep, Sweepable};
-    use crate::remote::catalog::{Definition, Entry as CatalogEntry, EntryState, EntryWord, IndexKind, IndexNumber};
-    use crate::remote::catalog::{PARAMETER_BYTES, tag_of};
+    use crate::remote::catalog::{Definition, Entry as CatalogEntry, EntryState, EntryWord};
+    use crate::remote::catalog::{IndexKind, IndexNumber, IndexSet, PARAMETER_BYTES, tag_of};
     use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
     use crate::remote::features::Features;
     use crate::remote::row::{Joiner, Member, Row, RowState, RowWord};
@@ -287,7 +287,8 @@ mod tests {
                 features: Features::default(),
             };
             let word = EntryWord::new(EntryState::Live, tag_of("owned"), 0, member(1));
-            let entry = CatalogEntry::of(word, &definition).unwrap();
+            let entry = CatalogEntry::of(&definition).unwrap();
+            home.put(geometry.catalog_word(index()), &word.0.to_le_bytes());
             home.put(geometry.catalog_entry(index()), entry.as_bytes());
             home
         }
@@ -462,7 +463,7 @@ mod tests {
                 home.put(named, &elsewhere.to_bits().to_le_bytes());
                 assert!(matches!(asked().unwrap_err().cause, Cause::Corrupt { .. }), "{elsewhere}");
             }
-            home.put(home.geometry.catalog_entry(index()), &[0; 8]);
+            home.put(home.geometry.catalog_word(index()), &[0; 8]);
             assert_eq!(asked(), Ok(false), "the index was dropped");
         });
     }
@@ -514,8 +515,8 @@ mod tests {
             unreachable!()
         }
 
-        async fn others(&self, _: &Lane<'_>) -> Result<u32, OpError> {
-            Ok(0)
+        async fn others(&self, _: &Lane<'_>) -> Result<IndexSet, OpError> {
+            Ok(IndexSet::default())
         }
 
         async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {

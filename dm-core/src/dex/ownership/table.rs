@@ -189,7 +189,7 @@ impl<'a> TableWriter<'a> {
         let image = image.get_mut(..needed).ok_or(TableError::Room { needed, room })?;
         image.fill(0);
         let header = TableHeader {
-            index: index.get(),
+            index: index.get() as u8,
             key_bytes: (shape.key_bytes as u16).into(),
             capacity: shape.capacity.into(),
             pool_incarnation: pool_incarnation.into(),
@@ -356,7 +356,7 @@ impl<'a> Table<'a> {
             return Err(TableError::Corrupt("the checksum of its header does not hold"));
         }
         let sizes = (usize::from(header.key_bytes.get()), header.capacity.get());
-        let is_same = header.index == index.get() && header.pool_incarnation.get() == pool_incarnation;
+        let is_same = header.index == index.get() as u8 && header.pool_incarnation.get() == pool_incarnation;
         if !is_same || sizes != (shape.key_bytes, shape.capacity) {
             return Err(TableError::Other);
         }

@@ -112,6 +112,12 @@ impl<K: Key, V: Value> LocalTable<K, V> {
         self.local.run(self.typed().first())
     }
 
+    /// As [`Table::last`].
+    #[doc(alias = "last_key_value")]
+    pub fn last(&self) -> Result<Option<Record<K, V>>, SessionError> {
+        self.range(..).rev().next().transpose()
+    }
+
     /// As [`Table::longest_prefix`].
     pub fn longest_prefix(&self, key: K::Ref<'_>) -> Result<Option<(usize, V::Owned)>, SessionError>
     where

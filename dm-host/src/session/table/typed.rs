@@ -396,7 +396,7 @@ pub(super) fn open<T: Value>(slot: &[u8], any_length: bool, part: &'static str) 
 }
 
 /// The least byte string above all that begin with `prefix`; `None`: there is none.
-pub(super) fn above(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
+pub(in super::super) fn above(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = prefix.last_mut() {
         if *last < 0xFF {
             *last += 1;

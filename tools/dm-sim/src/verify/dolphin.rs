@@ -218,7 +218,8 @@ fn visit<'m>(
     let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
     let (Some(node), Some(shape)) = (memories.get(NodeId(0)), parameters.leaf()) else { return };
     // Each with the bytes that have slots in its node.
-    let mut slots = vec![(Slot(node.host.word(root_offset(home, number))), Rc::new(HashSet::new()))];
+    let root = node.host.word(root_offset(home, number));
+    let mut slots = vec![(Slot::of_root(root).unwrap_or(Slot(root)), Rc::new(HashSet::new()))];
     while let Some((slot, beside)) = slots.pop() {
         match slot.tile_child() {
             Ok(Child::Leaf(leaf)) => {

@@ -26,7 +26,8 @@ pub(super) fn image(memories: &Memories, place: Place, bytes: usize) -> Option<&
 fn visit<'m>(geometry: &[NodeGeometry], memories: &'m Memories, mut see: impl FnMut(Slot, Option<&'m [u8]>)) {
     let (Some(home), Some(number)) = (geometry.first(), IndexNumber::new(0)) else { return };
     let Some(node) = memories.get(NodeId(0)) else { return };
-    let mut slots = vec![Slot(node.host.word(root_offset(home, number)))];
+    let root = node.host.word(root_offset(home, number));
+    let mut slots = vec![Slot::of_root(root).unwrap_or(Slot(root))];
     while let Some(slot) = slots.pop() {
         match slot.child() {
             Ok(Child::Leaf(_)) => see(slot, None),

@@ -63,7 +63,7 @@ struct Checked {
 
 #[derive(Debug, Serialize)]
 struct CheckedIndex {
-    number: u8,
+    number: u16,
     name: String,
     kind: &'static str,
     state: State,

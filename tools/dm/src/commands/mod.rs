@@ -13,6 +13,7 @@ mod generate;
 mod inspect;
 mod layout;
 mod litmus;
+mod rename;
 mod repair;
 pub(crate) mod shell;
 mod verify;
@@ -53,6 +54,8 @@ enum Command {
     Drop(drop::Arguments),
     /// Make an index that nobody has open empty
     Truncate(drop::Arguments),
+    /// Give an index another name, also while it is in use
+    Rename(rename::Arguments),
     /// Get, put, delete and scan by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Create(arguments) => create::run(&arguments),
         Command::Drop(arguments) => drop::drop(&arguments),
         Command::Truncate(arguments) => drop::truncate(&arguments),
+        Command::Rename(arguments) => rename::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

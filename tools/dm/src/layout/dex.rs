@@ -29,7 +29,7 @@ const POOL: ([u8; 16], u64) = (*b"0123456789abcdef", 3);
 const TOKEN: u64 = 0x5eed_0123_4567_89ab;
 
 fn index() -> IndexNumber {
-    IndexNumber::new(2).expect("a catalog has 16 entries")
+    IndexNumber::new(2).expect("a catalog has more entries")
 }
 
 fn owner() -> RingOwner {
@@ -48,6 +48,7 @@ fn geometry() -> NodeGeometry {
         lock_count: 61,
         device_bytes: 0,
         redo_row_bytes: 0,
+        index_count: 15,
     };
     let superblock = plan.format().expect("room for a chunk");
     Superblock::decode(superblock.as_bytes()).expect("what was just made").geometry

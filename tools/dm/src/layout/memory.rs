@@ -18,8 +18,8 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
         ("INDEX_NONE", IndexNumber::NONE.get() as u64, "index of a chunk that serves none or all"),
     ],
     samples: || {
-        let index = IndexNumber::new(4).expect("a catalog has 16 entries");
-        let request = RequestId::new(0xbeef).expect("requests have 20 bits");
+        let index = IndexNumber::new(4).expect("a catalog has more entries");
+        let request = RequestId::new(0xbeef).expect("requests have 18 bits");
         let grant = Grant::new(MEMBER, ChunkKind::Inner, index, request);
         let redo = Grant::new(MEMBER, ChunkKind::Redo, index, request);
         vec![
@@ -50,10 +50,10 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
             ),
             Sample::new(
                 "given back after leaves of index 0 lived there",
-                &[0x0a, 0, 0, 0, 0, 0, 0, 0],
+                &[0x06, 0, 0, 0, 0, 0, 0, 0],
                 &[("state", "used"), ("kind", "leaf"), ("index", "0")],
             ),
-            Sample::new("a kind that does not exist", &[0x49, 0, 0, 0, 9, 0, 2, 0], &[("error", "unknown chunk kind")]),
+            Sample::new("a kind that does not exist", &[0x19, 0, 0, 0, 9, 0, 2, 0], &[("error", "unknown chunk kind")]),
         ]
     },
     decode: |bytes| match ChunkWord(word(bytes)).decode() {

@@ -2,6 +2,7 @@
 
 use super::values::{digits, error, hex, value};
 use super::{Sample, Structure};
+use dm_core::remote::catalog;
 use dm_core::remote::superblock::{self, PoolPlan, Superblock};
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
@@ -17,7 +18,7 @@ pub(super) const SUPERBLOCK: Structure = Structure {
         ("SUPERBLOCK_ROOM_BYTES", superblock::SUPERBLOCK_ROOM_BYTES, "kept for the superblock"),
         ("HEAP_ALIGN_BYTES", superblock::HEAP_ALIGN_BYTES, "chunk 0 begins at, and chunks are, multiples of this"),
         ("ROW_COUNT", superblock::ROW_COUNT as u64, "compute-node rows of a new pool"),
-        ("CATALOG_BYTES", dm_core::remote::catalog::CATALOG_BYTES, "size of the catalog"),
+        ("INDEX_COUNT", catalog::INDEX_COUNT as u64, "entries of the catalog of a new pool"),
     ],
     samples: || {
         let plan = PoolPlan {
@@ -30,11 +31,12 @@ pub(super) const SUPERBLOCK: Structure = Structure {
             lock_count: 32768,
             device_bytes: 262_144,
             redo_row_bytes: 0,
+            index_count: catalog::INDEX_COUNT,
         };
         let in_device = plan.format().expect("the plan is sound");
         let in_host = PoolPlan { device_bytes: 0, redo_row_bytes: 4096, ..plan }.format().expect("the plan is sound");
         let mut other_version = in_device;
-        other_version.format_version = 2.into();
+        other_version.format_version = 1.into();
         other_version.seal();
         vec![
             Sample::new(
@@ -47,11 +49,11 @@ pub(super) const SUPERBLOCK: Structure = Structure {
                     ("writable", "true"),
                     ("region bytes", "0x40000000"),
                     ("device bytes", "0x40000"),
-                    ("catalog", "0x1000"),
-                    ("rows", "128 at 0x2000"),
-                    ("redo", "128 of 0 bytes at 0x6000"),
-                    ("chunk table", "127 at 0x6000"),
-                    ("heap", "0x7000, chunks of 0x800000 bytes"),
+                    ("catalog", "255 entries at 0x1000"),
+                    ("rows", "128 at 0x12000"),
+                    ("redo", "128 of 0 bytes at 0x16000"),
+                    ("chunk table", "127 at 0x16000"),
+                    ("heap", "0x17000, chunks of 0x800000 bytes"),
                     ("locks", "32768 at 0x0 of device memory"),
                 ],
             ),
@@ -65,18 +67,18 @@ pub(super) const SUPERBLOCK: Structure = Structure {
                     ("writable", "true"),
                     ("region bytes", "0x40000000"),
                     ("device bytes", "0x0"),
-                    ("catalog", "0x1000"),
-                    ("rows", "128 at 0x2000"),
-                    ("redo", "128 of 4096 bytes at 0x6000"),
-                    ("chunk table", "127 at 0x86000"),
-                    ("heap", "0xc7000, chunks of 0x800000 bytes"),
-                    ("locks", "32768 at 0x86400 of the region"),
+                    ("catalog", "255 entries at 0x1000"),
+                    ("rows", "128 at 0x12000"),
+                    ("redo", "128 of 4096 bytes at 0x16000"),
+                    ("chunk table", "127 at 0x96000"),
+                    ("heap", "0xd7000, chunks of 0x800000 bytes"),
+                    ("locks", "32768 at 0x96400 of the region"),
                 ],
             ),
             Sample::new(
-                "a superblock of format version 2 is refused",
+                "a superblock of format version 1 is refused",
                 other_version.as_bytes(),
-                &[("error", "format version 2; this program reads version 1")],
+                &[("error", "format version 1; this program reads version 2")],
             ),
         ]
     },
@@ -98,7 +100,7 @@ pub(super) const SUPERBLOCK: Structure = Structure {
             value("writable", &node.writable()),
             hex("region bytes", geometry.region_bytes),
             hex("device bytes", node.device_bytes),
-            hex("catalog", geometry.catalog),
+            value("catalog", &format!("{} entries at {:#x}", geometry.index_count, geometry.catalog)),
             value("rows", &format!("{} at {:#x}", geometry.row_count, geometry.rows)),
             value(
                 "redo",

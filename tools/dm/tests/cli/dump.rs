@@ -118,7 +118,7 @@ fn a_damaged_index_is_told_and_leaves_no_file() {
     let mut line = [0; 64];
     region.read_exact_at(&mut line, offset).unwrap();
     region.write_all_at(&[line[3] ^ 0x40], offset + 3).unwrap();
-    tell("attempts at reading the root");
+    tell("leads to no root of this index");
     region.write_all_at(&line, offset).unwrap();
     // The root word is 0.
     let mut head = vec![0; 1 << 20];

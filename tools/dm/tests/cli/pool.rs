@@ -54,6 +54,21 @@ fn half_a_pool_and_another_format_are_refused() {
 }
 
 #[test]
+fn an_index_gets_another_name() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name users --key-bytes 8 --value-bytes 8")).good();
+    dm(&format!("create {pool} --name orders --key-bytes 8 --value-bytes 8")).good();
+    dm(&format!("rename {pool} --name users --to orders")).bad(1, &["an index of that name exists"]);
+    dm(&format!("rename {pool} --name nobody --to people")).bad(1, &["no index \"nobody\"", "users"]);
+    let long = "x".repeat(48);
+    dm(&format!("rename {pool} --name users --to {long}")).bad(1, &["cannot be called", "1 to 47 bytes"]);
+    dm(&format!("rename {pool} --name users --to people")).good();
+    dm(&format!("drop {pool} --name users")).bad(1, &["no index \"users\"", "people"]);
+    dm(&format!("drop {pool} --name people")).good();
+}
+
+#[test]
 fn an_index_of_other_sizes_or_name_is_told() {
     let nodes = Nodes::start(1, "16MiB");
     let pool = nodes.pool();

@@ -292,7 +292,7 @@ fn with_node<R>(pool: &Pool, setup: Setup, epoch: u32, test: impl FnOnce(&Dex<'_
     let (requests, cache) = (RequestIds::new(), storage(8 << 10));
     let tree = Tree {
         number,
-        index: number.get() + 1,
+        index: number.in_nodes(),
         owner: member,
         requests: &requests,
         geometry: &geometry,

@@ -41,6 +41,7 @@ impl Small {
             lock_count: 128,
             device_bytes: u64::from(device_bytes),
             redo_row_bytes: 0,
+            index_count: 15,
         };
         region.write_image(0, &format(&plan).expect("a plan that fits")).expect("it is inside");
         let memory = Arc::new(RemoteNode::in_process(region));

@@ -87,7 +87,7 @@ struct MemoryNode {
 
 #[derive(Debug, Serialize)]
 struct IndexView {
-    number: u8,
+    number: u16,
     name: String,
     kind: &'static str,
     /// A description; only the kind if its parameters cannot be read.
@@ -147,7 +147,7 @@ struct Orphan {
     node: u16,
     chunk: u32,
     kind: &'static str,
-    index: u8,
+    index: u16,
     row: u16,
     incarnation: u16,
 }

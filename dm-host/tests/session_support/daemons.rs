@@ -1,0 +1,57 @@
+//! Memory nodes that are processes.
+
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::{Pool, socket_in};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+/// Memory nodes of a test, killed with it.
+pub struct Daemons {
+    children: Vec<Child>,
+    pub sockets: Vec<PathBuf>,
+}
+
+impl Daemons {
+    /// Memory nodes of 16 MiB in chunks of 64 KiB.
+    pub fn start(directory: &Path, nodes: u16, lines: &str) -> Self {
+        Self::start_with(directory, nodes, &["--size", "16MiB", "--chunk-size", "64KiB", "--lines", lines])
+    }
+
+    pub fn start_with(directory: &Path, nodes: u16, arguments: &[&str]) -> Self {
+        let mut daemons = Self { children: Vec::new(), sockets: Vec::new() };
+        for node in 0..nodes {
+            let socket = socket_in(directory, node);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
+            command.args(["--locks", "31", "--exit-with-parent", "--no-sweep"]).args(arguments);
+            command.args(["--node-id", &node.to_string(), "--memory-nodes", &nodes.to_string()]);
+            command.arg("--socket").arg(&socket);
+            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+            let mut ready = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+            assert!(ready.starts_with("READY "), "{ready:?}");
+            daemons.children.push(child);
+            daemons.sockets.push(socket);
+        }
+        daemons
+    }
+
+    pub fn connect(&self) -> Arc<Pool> {
+        Arc::new(Pool::connect(&self.sockets, ShmOptions::default()).unwrap())
+    }
+
+    pub fn kill(&mut self, node: usize) {
+        self.children[node].kill().unwrap();
+        self.children[node].wait().unwrap();
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
