@@ -189,7 +189,8 @@ fn an_index_that_another_process_has_open_is_neither_dropped_nor_emptied() {
         node.drop_index(kind.name()).unwrap();
         assert!(matches!(there.find_index(kind.name()), Err(PoolError::NoIndex { .. })));
     }
-    // Again and again what is more than a third of the pool: the memory comes back, and is as new to any kind.
+    // Each round fills more than a third of the pool and drops the index. So a later round has to get the memory of
+    // earlier ones, of whatever kind they were.
     for round in 0..6 {
         let kind = dm_core::registry::KINDS[round % dm_core::registry::KINDS.len()];
         let table = open(&there, "passing", kind).unwrap();

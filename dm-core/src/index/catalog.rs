@@ -44,8 +44,8 @@
 //! the word changes, and by the new one from then on.
 //!
 //! *A name that moves is not missed.* A look takes several READs, so it may see the index's word before the name has
-//! moved there, and the claim's word after it has been freed. Therefore who saw no claim looks again: the claim was
-//! freed after the name had moved, so the second look finds the name. *The name that counts is never torn:* a rename
+//! moved there, and the claim's word after it has been freed. Therefore a creator that saw no claim looks again: the
+//! claim was freed after the name had moved, so the second look finds the name. *The name that counts is never torn:* a rename
 //! writes the other one, and only one compute node at a time may, since it made the word RENAMING.
 //!
 //! **Deaths.** A compute node that dies leaves CREATING or RENAMING, with its row and incarnation. Others wait for a
@@ -257,12 +257,8 @@ pub async fn create(
         }
         Reserved::Taken(entry, _) => return Err(CatalogError::Exists { number: entry.number }),
     };
-    let placed = lane.port().with(|bytes| {
-        let place = bytes.get_mut(scratch..scratch + Entry::BYTES)?;
-        place.copy_from_slice(Entry::of(definition)?.as_bytes());
-        Some(())
-    });
-    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" })?;
+    let entry = Entry::of(definition).ok_or(CatalogError::BadName)?;
+    place(lane, number, entry.as_bytes(), scratch)?;
     let write = Request::write(Label::Super, HOME, geometry.catalog_entry(number), Entry::BYTES, scratch);
     lane.port().call(write).await?;
     if swap(lane, geometry, number, claim, claim.with_state(EntryState::Live)).await? != claim {
@@ -329,12 +325,8 @@ async fn rename_claimed(
             _ => return Ok(false),
         }
     };
-    let placed = lane.port().with(|bytes| {
-        let place = bytes.get_mut(scratch..scratch + StoredName::BYTES)?;
-        place.copy_from_slice(StoredName::of(to)?.as_bytes());
-        Some(())
-    });
-    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a name" })?;
+    let name = StoredName::of(to).ok_or(CatalogError::BadName)?;
+    place(lane, number, name.as_bytes(), scratch)?;
     let offset = geometry.catalog_entry(number) + renaming.other_name_offset();
     lane.port().call(Request::write(Label::Super, HOME, offset, StoredName::BYTES, scratch)).await?;
     let live = renaming.renamed(tag_of(to));
@@ -648,6 +640,15 @@ async fn judge(
             }
         }
     }
+}
+
+/// Copies what is going to be WRITTEN to entry `number` into the scratch.
+fn place(lane: &Lane<'_>, number: IndexNumber, what: &[u8], scratch: usize) -> Result<(), CatalogError> {
+    let placed = lane.port().with(|bytes| {
+        bytes.get_mut(scratch..scratch + what.len())?.copy_from_slice(what);
+        Some(())
+    });
+    placed.ok_or(CatalogError::Corrupt { number, what: "scratch too small for a catalog entry" })
 }
 
 /// CAS of an entry word. Returns the word that was there.

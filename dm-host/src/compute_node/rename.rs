@@ -22,8 +22,8 @@ impl Pool {
 }
 
 impl ComputeNode {
-    /// Gives the index called `from` the name `to`. Sessions that have it open go on; who opens it meanwhile finds it by
-    /// one of the two names.
+    /// Gives the index called `from` the name `to`. Sessions that have it open go on. A session that opens it meanwhile
+    /// finds it by one of the two names.
     ///
     /// Fails and changes nothing if there is an index called `to`, if the name is empty, longer than 47 bytes or has
     /// control characters, or if every entry of the catalog is in use: the new name needs one for a moment.

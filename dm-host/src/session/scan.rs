@@ -321,30 +321,24 @@ impl Iterator for LocalScan<'_> {
     }
 }
 
-impl Records for Scan<'_> {
-    fn next_record(&mut self) -> Option<Result<Lent<'_>, SessionError>> {
-        self.next_record()
-    }
+macro_rules! records {
+    ($($Scan:ident)*) => {
+        $(
+            impl Records for $Scan<'_> {
+                fn next_record(&mut self) -> Option<Result<Lent<'_>, SessionError>> {
+                    self.next_record()
+                }
 
-    fn count_records(self) -> Result<u64, SessionError> {
-        self.count_records()
-    }
+                fn count_records(self) -> Result<u64, SessionError> {
+                    self.count_records()
+                }
 
-    fn rev(self) -> Self {
-        self.rev()
-    }
+                fn rev(self) -> Self {
+                    self.rev()
+                }
+            }
+        )*
+    };
 }
 
-impl Records for LocalScan<'_> {
-    fn next_record(&mut self) -> Option<Result<Lent<'_>, SessionError>> {
-        self.next_record()
-    }
-
-    fn count_records(self) -> Result<u64, SessionError> {
-        self.count_records()
-    }
-
-    fn rev(self) -> Self {
-        self.rev()
-    }
-}
+records! { Scan LocalScan }

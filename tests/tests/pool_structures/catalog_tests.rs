@@ -269,6 +269,46 @@ fn an_index_gets_another_name_and_keeps_all_else() {
     assert_eq!(states.iter().filter(|state| **state != EntryState::Free).count(), 2);
 }
 
+/// A look takes several READs in a catalog of several windows. The index is in the first window, and the claim of its new
+/// name in the second one, since the first was full. Then an entry of the first window becomes free, which a creator of
+/// that name claims. Its look may READ the index's word before the name moves there, and the claim's word when it is free
+/// again.
+#[test]
+fn a_name_that_moves_during_a_look_is_not_missed() {
+    let mut full = Pool::with_indexes(1, 4, catalog::WINDOW as u16 + 6);
+    create_together(&mut full, &["old"], &[]);
+    let others: Vec<String> = (1..catalog::WINDOW).map(|number| format!("other {number}")).collect();
+    create_together(&mut full, &others.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+    let (home, new, freed) = (full.home(), definition("new"), IndexNumber::new(3).unwrap());
+    let mut gets = [0; 2];
+    // Steps of the rename before and behind its claim, of the creation before its claim and in the look behind it.
+    for (before, look, behind, again) in
+        (3..6).flat_map(|a| (4..8).flat_map(move |b| (8..24).flat_map(move |c| (1..8).map(move |d| (a, b, c, d)))))
+    {
+        let mut pool = Pool { regions: full.regions.clone(), geometries: full.geometries.clone() };
+        let mut scratches = [[0; SCRATCH_BYTES]; 3];
+        let lanes: Vec<Lane<'_>> = scratches.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
+        let create = async { catalog::create(&lanes[1], &home, member(2), 0, &new, 0).await.map(|_| true) };
+        let drop = async {
+            let dropped = catalog::drop_index(&lanes[2], &home, freed, (member(3), 0), 0).await?.unwrap();
+            catalog::change(&lanes[2], &home, freed, dropped, EntryWord::FREE).await
+        };
+        let runners = vec![
+            Runner::new(&lanes[0], rename_old(&lanes[0], &home, 1, "new")),
+            Runner::new(&lanes[1], create),
+            Runner::new(&lanes[2], drop),
+        ];
+        let choices = [(0, before), (2, 100), (1, look), (0, behind), (1, again), (0, 100)];
+        let results = race(&mut pool, runners, &choices);
+        let did: Vec<bool> = results.iter().map(|result| *result == Ok(true)).collect();
+        assert!(did[2] && did[0] != did[1], "{results:?} after {choices:?}");
+        gets[usize::from(did[1])] += 1;
+        let names = catalog_now(&mut pool).1;
+        assert_eq!(names.iter().filter(|name| *name == "new").count(), 1, "{choices:?}");
+    }
+    assert!(gets.iter().all(|&times| times > 20), "each of them gets the name in some orders: {gets:?}");
+}
+
 #[test]
 fn a_rename_that_ends_anywhere_leaves_one_of_the_two_names() {
     for effect in [false, true] {
