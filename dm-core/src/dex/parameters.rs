@@ -1,11 +1,13 @@
 //! What is fixed when an index is created, how the catalog keeps it, and what a lane needs for it.
 
 use super::leaf::{self, LSN_BYTES};
-use super::log::append::room_bytes;
+use super::log::append::{MAKE_BYTES, room_bytes};
 use super::log::record::RECORD_LINES_MAX;
 use super::log::ring::{RING_LINES_MIN, RingError};
 use super::log::staging::{RoomError, STAGING_LINES_MIN};
 use super::ownership::table::{ENTRIES_MAX, TableError, TableShape, TableWriter};
+use super::recover::LINES_BYTES_MIN;
+use super::restore;
 use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::dex::leaf::{LeafShape, SPAN_MAX, SPAN_MIN};
@@ -15,9 +17,11 @@ use crate::operation::ScratchPlan;
 use crate::pages::BadStore;
 use crate::registry::{KindParameters, ParameterError, check_limit};
 use crate::remote::catalog::{IndexKind, IndexNumber, PARAMETER_BYTES};
+use crate::remote::row::Row;
+use crate::remote::superblock::Superblock;
 use core::fmt;
 use core::ops::Range;
-use static_assertions::const_assert_eq;
+use static_assertions::{const_assert, const_assert_eq};
 
 record! {
     /// The parameter block of a DEX index as the catalog stores it.
@@ -29,13 +33,17 @@ record! {
         cut: u8 = "how keys were cut into entries: 0 = boundaries were given, 1 = evenly, 2 = quantiles of a bulk load",
         reserved_11: u8 = "zero",
         entries: Le32 = "entries for which the ownership table has room, 1..=4096",
-        table: Le64 = "byte offset of the ownership table on memory node 0: dex_table",
+        reserved_16: [u8; 8] = "zero",
         first: Le64 = "cut evenly: the first eight bytes of the least key, as a big-endian number",
         last: Le64 = "cut evenly: those of the greatest key",
         reserved_40: [u8; 24] = "zero",
     }
 }
 const_assert_eq!(ParameterBlock::BYTES, PARAMETER_BYTES);
+
+/// Scratch for opening at least: a superblock, a row, or what makes a ring.
+const OPEN_BYTES_MIN: usize = 512;
+const_assert!(OPEN_BYTES_MIN >= Superblock::BYTES && OPEN_BYTES_MIN >= Row::BYTES && OPEN_BYTES_MIN >= MAKE_BYTES);
 
 /// How keys are cut into entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +74,6 @@ pub struct Parameters {
     pub inner_span: usize,
     /// Entries for which the ownership table has room.
     pub entries: u32,
-    /// Byte offset of the ownership table on memory node 0; 0: it is not made yet.
-    pub table: u64,
     /// How keys are cut into entries.
     pub cut: Cut,
 }
@@ -79,6 +85,12 @@ pub struct Scratch {
     pub tree: TreeScratch,
     /// For appending to the log.
     pub log: Range<usize>,
+    /// For opening: the ownership table.
+    pub table: Range<usize>,
+    /// For recovering an entry: torn pages, and lines of a ring. A lane does one of these and opening at a time.
+    pub restore: Range<usize>,
+    /// See above.
+    pub lines: Range<usize>,
 }
 
 impl Parameters {
@@ -97,7 +109,7 @@ impl Parameters {
         let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
         let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
         let cut = Cut::Even { first: 0, last: u64::MAX };
-        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span, entries: Self::ENTRIES, table: 0, cut }
+        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span, entries: Self::ENTRIES, cut }
     }
 
     /// Shape of leaves.
@@ -122,8 +134,12 @@ impl Parameters {
             TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once);
         let start = plan.total_bytes.next_multiple_of(LINE_BYTES);
         let log = start..start + room_bytes(Self::FLIGHT_LINES);
-        plan.total_bytes = log.end;
-        (plan, Scratch { tree, log })
+        let table_bytes = self.table_shape().map_or(0, |shape| shape.bytes());
+        let table = log.end..log.end + table_bytes.next_multiple_of(LINE_BYTES).max(OPEN_BYTES_MIN);
+        let restore = log.end..log.end + restore::room_bytes(self.leaf().bytes).next_multiple_of(LINE_BYTES);
+        let lines = restore.end..restore.end + LINES_BYTES_MIN.next_multiple_of(LINE_BYTES);
+        plan.total_bytes = table.end.max(lines.end);
+        (plan, Scratch { tree, log, table, restore, lines })
     }
 
     /// Begins the table of index `index` in `image`, of [`TableShape::bytes`]: the caller goes on with [`TableWriter::given`],
@@ -174,9 +190,6 @@ impl KindParameters for Parameters {
         check_limit("entries per leaf", self.leaf_span, SPAN_MIN, SPAN_MAX)?;
         check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)?;
         check_limit("entries of the ownership table", self.entries as usize, 1, ENTRIES_MAX as usize)?;
-        if !self.table.is_multiple_of(LINE_BYTES as u64) {
-            return Err(ParameterError::Unknown);
-        }
         if let Cut::Even { first, last } = self.cut {
             if first > last {
                 return Err(ParameterError::Boundaries { entry: 0, what: "the last key is below the first" });
@@ -198,7 +211,6 @@ impl KindParameters for Parameters {
         block.leaf_span = (self.leaf_span as u16).into();
         block.inner_span = (self.inner_span as u16).into();
         block.entries = self.entries.into();
-        block.table = self.table.into();
         match self.cut {
             Cut::Given => {}
             Cut::Even { first, last } => {
@@ -217,7 +229,6 @@ impl KindParameters for Parameters {
             leaf_span: block.leaf_span.get().into(),
             inner_span: block.inner_span.get().into(),
             entries: block.entries.get(),
-            table: block.table.get(),
             cut: match block.cut {
                 1 => Cut::Even { first: block.first.get(), last: block.last.get() },
                 2 => Cut::Quantiles,
@@ -347,7 +358,7 @@ mod tests {
     fn parameters_are_read_back_and_nothing_else_is_read() {
         assert_eq!((PARAMETERS.leaf_span, PARAMETERS.leaf().bytes), (57, 1024), "the LSN costs no entry");
         for cut in [Cut::Given, Cut::Even { first: 5, last: 7_000 }, Cut::Quantiles] {
-            let parameters = Parameters { cut, table: 0x4_0000, ..PARAMETERS };
+            let parameters = Parameters { cut, ..PARAMETERS };
             assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
         }
         for (at, byte) in [(10, 3), (11, 1), (60, 1)] {

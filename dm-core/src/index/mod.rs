@@ -70,6 +70,13 @@ pub trait Index: Sync {
         async { Ok(CollectedOrphans::default()) }
     }
 
+    /// Gives up what only this compute node has of the index, so that others find all of it in the pool: to be called
+    /// before it leaves the pool, when no operation of it is under way. May be called again if it fails. Most kinds have
+    /// nothing of this sort.
+    fn leave<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Ok(()) }
+    }
+
     /// Bytes that the index cache uses now, and its limit.
     fn cache_bytes(&self) -> (u64, u64);
 }

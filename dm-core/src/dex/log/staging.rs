@@ -9,7 +9,7 @@ use super::state::{Appender, Begin, Flight, Full, HeadBound};
 use crate::layout::LINE_BYTES;
 use crate::pages::lsn::Lsn;
 use crate::verbs::LaneId;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapless::Vec;
 use spin::Mutex;
 use thiserror::Error;
@@ -59,7 +59,8 @@ pub struct Log<'s> {
     staging: &'s [AtomicU32],
     /// A bit per lane: it waits for a flight of this parity.
     waiting: [&'s [AtomicU32]; 2],
-    seal: Seal,
+    /// Seed, incarnation.
+    seal: AtomicU64,
 }
 
 /// Words that [`Log::new`] needs for the marks of `lanes` lanes.
@@ -69,10 +70,9 @@ pub const fn mark_words(lanes: usize) -> usize {
 
 impl<'s> Log<'s> {
     /// The log of a new ring of `ring_lines` lines. `staging`: 16 words per line, [`STAGING_LINES_MIN`] lines at least.
-    /// `marks`: [`mark_words`] words.
+    /// `marks`: [`mark_words`] words. Its seal is set before the first record is staged.
     pub fn new(
         ring_lines: u64,
-        seal: Seal,
         staging: &'s [AtomicU32],
         marks: &'s [AtomicU32],
         lanes: usize,
@@ -89,12 +89,18 @@ impl<'s> Log<'s> {
             return Err(RoomError::Marks { words: marks.len(), lanes });
         };
         let state = Mutex::new(Appender::new(ring_lines, staging_lines as u64));
-        Ok(Self { state, durable: AtomicU32::new(0), staging, waiting: [even, odd], seal })
+        Ok(Self { state, durable: AtomicU32::new(0), staging, waiting: [even, odd], seal: AtomicU64::new(0) })
     }
 
     /// What tells this ring's records from others.
-    pub const fn seal(&self) -> Seal {
-        self.seal
+    pub fn seal(&self) -> Seal {
+        let bits = self.seal.load(Ordering::Relaxed);
+        Seal { seed: (bits >> 32) as u32, incarnation: bits as u32 }
+    }
+
+    /// Sets the seal: the ring is there, and no record was staged.
+    pub fn set_seal(&self, seal: Seal) {
+        self.seal.store(u64::from(seal.seed) << 32 | u64::from(seal.incarnation), Ordering::Relaxed);
     }
 
     /// The next line that will be assigned: not above that of any record that is staged later. A change notes it in its
@@ -130,7 +136,7 @@ impl<'s> Log<'s> {
         let mut state = self.state.lock();
         let first = state.assign(lines as u64)?;
         let lsn = Lsn::new(epoch, first);
-        Record { lsn, entry, change }.write(self.seal.incarnation, &mut image);
+        Record { lsn, entry, change }.write(self.seal().incarnation, &mut image);
         for (line, bytes) in (first..).zip(image.chunks_exact(LINE_BYTES).take(lines)) {
             for (word, bytes) in self.words(line).iter().zip(bytes.chunks_exact(4)) {
                 // A line's last flight has completed, and the lock orders this store before the next one reads it.
@@ -195,7 +201,7 @@ impl<'s> Log<'s> {
         }
         let mut rest = out;
         loop {
-            let lines = self.seal.close(rest);
+            let lines = self.seal().close(rest);
             match rest.split_at_mut_checked(lines * LINE_BYTES) {
                 Some((record, behind)) if !record.is_empty() => rest = behind,
                 _ => return,

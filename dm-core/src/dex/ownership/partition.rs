@@ -58,6 +58,11 @@ pub struct Partition<'s> {
 }
 
 impl<'s> Partition<'s> {
+    /// A table of which nothing is known: no key has an owner.
+    pub const fn none(me: RowId, key_bytes: usize) -> Self {
+        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[] }
+    }
+
     /// Bytes for the boundaries of `table`.
     pub const fn boundary_bytes(table: &Table<'_>) -> usize {
         table.count() as usize * table.shape().key_bytes()

@@ -27,8 +27,8 @@ pub struct TableSite<'a> {
     pub table: u64,
     /// This compute node's view of it.
     pub partition: &'a Partition<'a>,
-    /// Its lease, and what it fences others with.
-    pub recovery: &'a Recovery<'a>,
+    /// Its lease, and what it fences others with. `None`: entries of dead owners are taken over by nobody.
+    pub recovery: Option<&'a Recovery<'a>>,
     /// Memory nodes of the pool.
     pub geometry: &'a [NodeGeometry],
     /// Scratch: a row.
@@ -86,7 +86,7 @@ impl TableSite<'_> {
         next: Result<OwnerWord, Refused>,
     ) -> Result<Option<OwnerWord>, OpError> {
         let next = next.map_err(|refused| self.refused(entry, refused))?;
-        if !self.recovery.lease.may_write() {
+        if self.recovery.is_some_and(|recovery| !recovery.lease.may_write()) {
             return Err(OpError::harmless(Cause::Fenced));
         }
         let cas = Request::cas(Label::Owner, HOME, self.word_offset(entry), seen.0, next.0);
@@ -139,6 +139,10 @@ impl TableSite<'_> {
 
     async fn watch_owner(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
         let &Self { recovery, geometry, room, .. } = self;
+        let Some(recovery) = recovery else {
+            let word = self.read_word(lane, entry).await?;
+            return self.says(entry, word);
+        };
         let site = Site { recovery, geometry, owner: recovery.member(), room };
         let mut gone = None;
         loop {
@@ -375,8 +379,13 @@ mod tests {
         let partition = Partition::open(&table, RowId(row), &mut boundaries, &mut order, &cells).unwrap();
         let (mut scratch, geometry, room) = (vec![0; 1024], [home.geometry], 0..512);
         let lane = Lane::new(LaneId(0), &mut scratch);
-        let site =
-            TableSite { table: TABLE, partition: &partition, recovery: &recovery, geometry: &geometry, room: &room };
+        let site = TableSite {
+            table: TABLE,
+            partition: &partition,
+            recovery: Some(&recovery),
+            geometry: &geometry,
+            room: &room,
+        };
         check(&site, &lane);
     }
 
@@ -536,9 +545,9 @@ mod tests {
         with(&home, 3, |site, lane| {
             let table = Address::new(HOME, TABLE, 0);
             home.run(lane, None, owners::publish(lane, &home.geometry, index(), table)).unwrap();
-            let member = site.recovery.member();
-            let other =
-                Other(Site { recovery: site.recovery, geometry: site.geometry, owner: member, room: site.room });
+            let recovery = site.recovery.unwrap();
+            let member = recovery.member();
+            let other = Other(Site { recovery, geometry: site.geometry, owner: member, room: site.room });
             let sweep = || home.run(lane, None, other.sweep_row(lane, dead.row)).unwrap();
             let is_as_before = || {
                 let row = RowWord(home.word(home.geometry.row_offset(dead.row)));

@@ -44,7 +44,7 @@ impl Dex<'_> {
         if self.log.is_durable(lsn) {
             return Ok(());
         }
-        append::wait(self.site(), lane, lsn).await
+        append::wait(self.site()?, lane, lsn).await
     }
 
     /// Waits until a change of the leaf is in its page: flushes the leaf, if nobody does.

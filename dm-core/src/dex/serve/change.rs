@@ -11,6 +11,7 @@
 //! change is in its page, which is what level `pool` asks for.
 
 use super::find::{Look, Place, Visited};
+use super::split::Why;
 use super::{Dex, Level};
 use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
@@ -23,7 +24,7 @@ use crate::dex::ownership::partition::Tenure;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes::{Bytes, BytesMut};
-use crate::operation::{Arguments, Cause, OpError, OperationKind, Outcome, unknown};
+use crate::operation::{Arguments, OpError, OperationKind, Outcome, unknown};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Admit, FrameName, Page, Refused};
 use crate::remote::address::Address;
@@ -56,16 +57,18 @@ pub(super) enum Decided {
 impl Dex<'_> {
     pub(super) async fn change(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
-        let tenure = self.tenure(lane)?;
+        let tenure = self.tenure(lane).await?;
         let mut attempts = 0;
         loop {
             let look = |place, wanted: &_| self.decide(lane, kind, tenure, place, wanted);
             let visited = self.visit_owned(lane, &self.plan.key, Admit::ByChance, look).await?;
             let Some(Visited { seen, leaf, fill, help }) = visited else {
-                if inserts {
-                    return Err(OpError::harmless(Cause::BadInput("the index has no leaves yet")).into());
+                if !inserts {
+                    return Ok(Outcome::Absent);
                 }
-                return Ok(Outcome::Absent);
+                self.create_for(lane).await?;
+                lane.attempt(&mut attempts, "making the first leaves")?;
+                continue;
             };
             let is_cached = fill.is_none();
             if let (Decided::Done { lsn, changed: true, .. }, Some(_)) = (&seen, &fill) {
@@ -88,7 +91,7 @@ impl Dex<'_> {
                     }
                     return Ok(outcome);
                 }
-                Decided::NoRoom => self.split(lane, leaf, tenure).await?,
+                Decided::NoRoom => self.split(lane, leaf, Why::Operation(tenure)).await?,
                 Decided::Full(full) => self.make_room(lane, full).await?,
             }
             lane.attempt(&mut attempts, "making room for a record")?;
@@ -142,7 +145,7 @@ impl Dex<'_> {
             self.apply(&mut writing, step, arguments, lsn);
             Ok(Look::Seen(Decided::Done { outcome, lsn, changed: true }))
         };
-        self.store.change(lane, name, || self.partition.holds(tenure), decide).unwrap_or_else(Look::Refused)
+        self.store.change(lane, name, || self.partition().holds(tenure), decide).unwrap_or_else(Look::Refused)
     }
 
     /// As [`Dex::decide_in_frame`], of a leaf that is not admitted. Its image in the scratch is WRITTEN next.
@@ -162,7 +165,7 @@ impl Dex<'_> {
             // All that it has is in its page.
             return Look::Seen(unchanged(outcome, step, Lsn::NONE));
         }
-        if !self.partition.holds(tenure) {
+        if !self.partition().holds(tenure) {
             return Look::Refused(Refused::NoTenure);
         }
         match self.log.stage(tenure.entry, tenure.epoch, Change::None) {

@@ -6,19 +6,20 @@
 use super::Dex;
 use crate::btree::bulk::Bulk;
 use crate::btree::leaves::key_of;
-use crate::lane::Lane;
+use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::operation::OpError;
 use crate::registry::KEY_BYTES_MAX;
 use core::sync::atomic::Ordering;
 
 impl Dex<'_> {
-    /// Makes the leaves of an index that has none, and the inner nodes above. Its ownership table is there.
-    pub async fn create(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        self.bulk_finish(lane).await
+    /// Makes the leaves of an index that has none, and the inner nodes above.
+    pub(super) async fn create(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.load_rest(lane).await
     }
 
     /// Appends the record in the scratch to a bulk load into an index without leaves.
-    pub async fn bulk_append(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    pub(super) async fn append_record(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.open_to_load(lane).await?;
         let mut room = [0; KEY_BYTES_MAX];
         let key = lane.port().with(|scratch| key_of(scratch, &self.plan.key, &mut room).len());
         self.cut_to(lane, room.get(..key)).await?;
@@ -27,7 +28,20 @@ impl Dex<'_> {
     }
 
     /// Makes the records of a bulk load visible, and a leaf for each entry that has none.
-    pub async fn bulk_finish(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    pub(super) async fn finish_load(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.open_to_load(lane).await?;
+        self.load_rest(lane).await
+    }
+
+    /// A bulk load needs to know where entries begin.
+    async fn open_to_load(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        self.open(lane).await?;
+        Ok(())
+    }
+
+    /// A leaf for each entry that is left, and the root.
+    async fn load_rest(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         self.bulk_open(lane, false).await?;
         self.cut_to(lane, None).await?;
         let ended = self.bulk_end(lane).await;
@@ -35,7 +49,7 @@ impl Dex<'_> {
         ended
     }
 
-    fn set_key(&self, lane: &Lane<'_>, key: &[u8]) {
+    pub(super) fn set_key(&self, lane: &Lane<'_>, key: &[u8]) {
         lane.port().with(|scratch| {
             if let Some(place) = scratch.get_mut(self.plan.key.clone()) {
                 place.copy_from_slice(key);
@@ -48,7 +62,7 @@ impl Dex<'_> {
     async fn cut_to(&self, lane: &Lane<'_>, key: Option<&[u8]>) -> Result<(), OpError> {
         loop {
             let rank = self.cuts.load(Ordering::Relaxed) + 1;
-            let next = self.partition.boundary_of_rank(rank);
+            let next = self.partition().boundary_of_rank(rank);
             let Some(next) = next.filter(|next| key.is_none_or(|key| *next <= key)) else { return Ok(()) };
             self.set_key(lane, next);
             self.bulk_open(lane, true).await?;

@@ -254,7 +254,7 @@ impl Dex<'_> {
     fn no_tenure(&self, lane: &Lane<'_>, key: &Range<usize>) -> OpError {
         lane.port().with(|scratch| {
             let mut room = [0; KEY_BYTES_MAX];
-            let (_, word) = self.partition.owner_of(key_of(scratch, key, &mut room));
+            let (_, word) = self.partition().owner_of(key_of(scratch, key, &mut room));
             OpError::harmless(Cause::NotOwner { row: word.row(), epoch: word.epoch() })
         })
     }

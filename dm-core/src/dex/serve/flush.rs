@@ -31,7 +31,7 @@ impl PageFormat for Dex<'_> {
         let mut low = [0; KEY_BYTES_MAX];
         let low = low.get_mut(..self.leaf.key_bytes)?;
         stripes::read(page, node::LOW_AT, low);
-        Some(self.partition.entry_of(low))
+        Some(self.partition().entry_of(low))
     }
 
     fn stamp(&self, page: &mut [u8], copies: u32) {
@@ -46,7 +46,7 @@ impl Dex<'_> {
         Site {
             store: &self.store,
             format: self,
-            partition: &self.partition,
+            partition: self.partition(),
             recovery: self.tree.recovery,
             page: self.tree.leaf_image(i),
             line_at: self.tree.scratch.small,
@@ -83,14 +83,14 @@ impl Dex<'_> {
             Full::Ring { .. } => {
                 let flushed = self.flush_one(lane, Flush::Oldest).await?;
                 // What is not durable keeps the head, too.
-                let posted = append::post_staged(self.site(), lane).await?;
+                let posted = append::post_staged(self.site()?, lane).await?;
                 if flushed == Flushing::Nothing && !posted {
                     self.store.yield_now(lane).await?;
                 }
                 self.advance_head(lane).await
             }
             Full::Staging => {
-                if !append::post_staged(self.site(), lane).await? {
+                if !append::post_staged(self.site()?, lane).await? {
                     self.store.yield_now(lane).await?;
                 }
                 Ok(())

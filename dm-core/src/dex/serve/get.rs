@@ -26,7 +26,7 @@ type Seen = (bool, Lsn);
 
 impl Dex<'_> {
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
-        let tenure = self.tenure(lane)?;
+        let tenure = self.tenure(lane).await?;
         let look = |place, wanted: &_| self.look_up(lane, place, wanted);
         let visited = self.visit_owned(lane, &self.plan.key, Admit::ByChance, look).await?;
         let Some(visited) = visited else { return Ok(Outcome::Absent) };

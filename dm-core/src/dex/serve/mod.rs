@@ -18,6 +18,8 @@
 //! | `split` | what an insert does when there is no room |
 //! | `scan` | ascending records, a page at a time, as far as the entries of this compute node reach |
 //! | `create` | the empty index, and its bulk load |
+//! | `own` | opening: table and ring; entries that are taken when operations need them, and given up |
+//! | `replay` | what a recovery does to leaves |
 //!
 //! # Verbs of an operation, with the leaf's address from the cached route
 //!
@@ -43,35 +45,48 @@ mod find;
 mod flush;
 mod get;
 pub mod mutants;
+mod own;
+mod replay;
 mod scan;
 mod split;
 #[cfg(test)]
 mod tests;
 
 use super::log::append::{self, Site};
-use super::log::ring::Ring;
 use super::log::staging::Log;
+use super::ownership::Owner;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
 use super::parameters::{Parameters, Scratch};
 use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, SPAN_MAX, key_of};
 use crate::btree::load::BulkLoad;
 use crate::btree::read::Target;
+use crate::btree::sweep::TreeLocks;
+use crate::btree::walk::Walk;
 use crate::dex::leaf::{Leaf, LeafMut, LeafShape};
 use crate::error::DecodeError;
+use crate::index::Index;
 use crate::index::runner::{Run, Shared};
 use crate::lane::interrupt::Interrupt;
-use crate::lane::{Lane, LockRecord};
+use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
 use crate::locks::protocol::Locks;
+use crate::memory::orphans::CollectedOrphans;
 use crate::memory::pin::Pinned;
-use crate::operation::{Cause, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::pages::PageStore;
+use crate::recovery::Swept;
+use crate::recovery::sweep::Sweep;
 use crate::registry::{KEY_BYTES_MAX, KindParameters, ParameterError};
+use crate::remote::lock_word::RowId;
+use crate::verbs::{Assumptions, LaneId};
 use core::future::Future;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use spin::Mutex;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use own::{Opened, RequestNumbers, Taking};
+use spin::{Mutex, Once};
 
 pub use flush::Flushing;
+pub use own::OwnersRoom;
 
 /// What an answer means: what a death of this compute node cannot take back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -111,12 +126,12 @@ pub struct Parts<'s> {
     pub tree: Tree<'s>,
     /// The leaves.
     pub store: PageStore<'s>,
-    /// Who owns which keys.
-    pub partition: Partition<'s>,
+    /// Storage for who owns which keys.
+    pub owners: OwnersRoom<'s>,
     /// What is in no page yet.
     pub log: Log<'s>,
-    /// Where that is.
-    pub ring: Ring,
+    /// Lines of the ring where that is, at least. They were passed to [`Log::new`].
+    pub ring_lines: u64,
     /// See [`MayAnswer`].
     pub may_answer: MayAnswer<'s>,
     /// One per lane: a [`Level`].
@@ -127,12 +142,21 @@ pub struct Parts<'s> {
 pub struct Dex<'s> {
     tree: Tree<'s>,
     leaf: LeafShape,
+    parameters: Parameters,
     plan: ScratchPlan,
     scratch: Scratch,
     store: PageStore<'s>,
-    partition: Partition<'s>,
+    /// What the first operation finds or makes.
+    opened: Once<Opened<'s>>,
+    /// Of an index that is not open: it has no entries.
+    unopened: Partition<'s>,
+    owners: Mutex<Option<OwnersRoom<'s>>>,
+    numbers: Mutex<RequestNumbers>,
+    taking: Mutex<Option<(LaneId, Taking)>>,
+    /// This compute node has given up its entries.
+    left: AtomicBool,
     log: Log<'s>,
-    ring: Ring,
+    ring_lines: u64,
     may_answer: MayAnswer<'s>,
     levels: &'s [AtomicU8],
     bulk: Mutex<BulkLoad>,
@@ -158,9 +182,32 @@ impl<'s> Dex<'s> {
         if parts.levels.len() < lanes {
             return Err(ParameterError::Small { what: "levels of lanes", found: parts.levels.len(), least: lanes });
         }
-        let Parts { tree, store, partition, log, ring, may_answer, levels } = parts;
-        let (bulk, cuts) = (Mutex::new(BulkLoad::default()), AtomicU32::new(0));
-        Ok(Self { tree, leaf, plan, scratch, store, partition, log, ring, may_answer, levels, bulk, cuts })
+        let Parts { tree, store, owners, log, ring_lines, may_answer, levels } = parts;
+        let (needed, key_bytes) = (parameters.entries as usize, parameters.key_bytes);
+        let found = owners.order.len().min(owners.cells.len()).min(owners.boundaries.len() / key_bytes);
+        if found < needed {
+            return Err(ParameterError::Small { what: "entries of the ownership table", found, least: needed });
+        }
+        Ok(Self {
+            leaf,
+            parameters: *parameters,
+            plan,
+            scratch,
+            store,
+            opened: Once::new(),
+            unopened: Partition::none(tree.owner.row, key_bytes),
+            owners: Mutex::new(Some(owners)),
+            numbers: Mutex::default(),
+            taking: Mutex::default(),
+            left: AtomicBool::new(false),
+            log,
+            ring_lines,
+            may_answer,
+            levels,
+            bulk: Mutex::new(BulkLoad::default()),
+            cuts: AtomicU32::new(0),
+            tree,
+        })
     }
 
     /// The part that B+-trees share.
@@ -173,9 +220,10 @@ impl<'s> Dex<'s> {
         &self.store
     }
 
-    /// What this compute node knows of the ownership table.
+    /// What this compute node knows of the ownership table: nothing before the first operation.
+    #[inline]
     pub fn partition(&self) -> &Partition<'s> {
-        &self.partition
+        self.opened.get().map_or(&self.unopened, |opened| &opened.partition)
     }
 
     /// The log.
@@ -196,18 +244,19 @@ impl<'s> Dex<'s> {
         Level::ALL.get(usize::from(level)).copied().unwrap_or_default()
     }
 
-    /// Where this lane appends to the log.
-    fn site(&self) -> Site<'_> {
-        Site { log: &self.log, ring: &self.ring, recovery: self.tree.recovery, room: &self.scratch.log }
+    /// Where this lane appends to the log. `Err`: the index is not open, so there is no record.
+    fn site(&self) -> Result<Site<'_>, OpError> {
+        let what = "a log of an index that is not open";
+        let opened = self.opened.get().ok_or(OpError::harmless(Cause::BadInput(what)))?;
+        Ok(Site { log: &self.log, ring: &opened.ring, recovery: self.tree.recovery, room: &self.scratch.log })
     }
 
-    /// The tenure under which the operation in the scratch runs.
-    fn tenure(&self, lane: &Lane<'_>) -> Result<Tenure, Interrupt> {
-        let tenure = lane.port().with(|scratch| {
+    /// The tenure of the key at a scratch range, if this compute node has it.
+    fn tenure_at(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, NotOwner> {
+        lane.port().with(|scratch| {
             let mut room = [0; KEY_BYTES_MAX];
-            self.partition.tenure_of(key_of(scratch, &self.plan.key, &mut room))
-        });
-        tenure.map_err(|not_owner| Self::not_owner(not_owner).into())
+            self.partition().tenure_of(key_of(scratch, key, &mut room))
+        })
     }
 
     /// The error of an operation on a key that this compute node does not serve.
@@ -215,25 +264,83 @@ impl<'s> Dex<'s> {
         OpError::harmless(Cause::NotOwner { row, epoch })
     }
 
-    /// Resolves what a dropped or failed operation left: as
-    /// [`Index::settle`](crate::index::Index::settle).
-    pub async fn settle(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+    async fn settle_lane(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
         self.tree.settle_locks(lane).await?;
-        append::settle(self.site(), lane).await?;
+        if let Ok(site) = self.site() {
+            append::settle(site, lane).await?;
+        }
         // A split that was dropped is undone by this: see `split`.
-        crate::dex::flush::settle(self.flushing(flush::FLUSHED), lane).await
+        crate::dex::flush::settle(self.flushing(flush::FLUSHED), lane).await?;
+        self.end_taking(lane);
+        Ok(())
+    }
+}
+
+impl Index for Dex<'_> {
+    fn plan(&self) -> &ScratchPlan {
+        &self.plan
     }
 
-    /// Runs one operation, as [`Index::execute`](crate::index::Index::execute), at the lane's [`Level`].
-    pub fn execute<'a>(
+    fn assumptions(&self) -> Assumptions {
+        self.tree.assumptions()
+    }
+
+    /// Answers as the lane's [`Level`] says.
+    fn execute<'a>(
         &'a self,
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         self.perform(lane, operation)
+    }
+
+    fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.settle_lane(lane)
+    }
+
+    /// What this compute node has not flushed is flushed first. Of other compute nodes' entries the walk sees what is in the
+    /// pool.
+    async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        let _pinned = self.tree.pin(lane);
+        self.flush_all(lane).await?;
+        self.walk(lane).await
+    }
+
+    fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.append_record(lane)
+    }
+
+    fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.finish_load(lane)
+    }
+
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        self.check_not_fenced()?;
+        let _pinned = self.tree.pin(lane);
+        let swept = TreeLocks { tree: &self.tree, index: self }.sweep_row(lane, row).await;
+        swept.map_err(|error| self.note_fencing(error))
+    }
+
+    fn collect_orphans<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+    ) -> impl Future<Output = Result<CollectedOrphans, OpError>> + 'a {
+        self.collect_all_orphans(lane)
+    }
+
+    async fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        self.give_up(lane).await
+    }
+
+    fn cache_bytes(&self) -> (u64, u64) {
+        let usage = self.tree.cache.usage();
+        (usage.used_bytes, usage.budget_bytes)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::btree::leaves::{Leaves, judge_leaf, key_of};
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::btree::scan::{LEAVES_MAX, Progress, Scan, Taken};
 use crate::dex::leaf;
-use crate::dex::ownership::partition::{NotOwner, Tenure};
+use crate::dex::ownership::partition::Tenure;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -65,7 +65,7 @@ impl Dex<'_> {
                 Err(_) if progress.records() > 0 => {
                     break Outcome::Page { records: progress.records() as u32, more: true };
                 }
-                Err(not_owner) => return Err(Self::not_owner(not_owner).into()),
+                Err(_) => self.tenure_of(lane, &bound).await?,
             };
             let Some(taken) = self.take_first(lane, operation, (&bound, tenure), &mut progress, &mut newest).await?
             else {
@@ -84,13 +84,6 @@ impl Dex<'_> {
             self.wait_durable(lane, newest.0).await.map_err(|error| OpError::harmless(error.cause))?;
         }
         Ok(page)
-    }
-
-    fn tenure_at(&self, lane: &Lane<'_>, bound: &Range<usize>) -> Result<Tenure, NotOwner> {
-        lane.port().with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            self.partition.tenure_of(key_of(scratch, bound, &mut room))
-        })
     }
 
     /// Finds the leaf that covers the bound and takes from it. `None`: the index has no leaf.
@@ -217,7 +210,7 @@ impl Dex<'_> {
             let low = low.get_mut(..self.leaf.key_bytes).unwrap_or_default();
             stripes::read(image, node::LOW_AT, low);
             let judged: Result<FenceCheck, DecodeError> = node::judge(image, &wanted, low);
-            judged == Ok(FenceCheck::Here) && self.partition.tenure_of(low).is_ok()
+            judged == Ok(FenceCheck::Here) && self.partition().tenure_of(low).is_ok()
         });
         if !fill.is_admitted() || !is_mine {
             return self.end_fill(lane, fill).await;

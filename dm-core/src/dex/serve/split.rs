@@ -24,18 +24,29 @@ use crate::dex;
 use crate::dex::leaf::{self, Leaf, split_images};
 use crate::dex::log::record::Change;
 use crate::dex::ownership::partition::Tenure;
+use crate::dex::recover::Replayed;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Acquired, Admit, Found, FrameName, Frozen, Refused};
-use crate::registry::KEY_BYTES_MAX;
+use crate::registry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::Label;
+
+/// What a split is for.
+#[derive(Clone, Copy)]
+pub(super) enum Why<'r> {
+    /// The operation in the scratch, under this tenure, which puts its record in afterwards.
+    Operation(Tenure),
+    /// A record that is replayed, and goes in with the split: see [`super::replay`].
+    Replay(&'r Replayed),
+}
 
 /// What the first steps of a split came to.
 enum Begun {
@@ -48,12 +59,12 @@ enum Begun {
 impl Dex<'_> {
     /// Splits the leaf, if it is still full. The operation then tries again. Uses node images 2 and 3, and what
     /// [`Router::link`] uses.
-    pub(super) async fn split(&self, lane: &Lane<'_>, left: Address, tenure: Tenure) -> Result<(), Interrupt> {
+    pub(super) async fn split(&self, lane: &Lane<'_>, left: Address, why: Why<'_>) -> Result<(), Interrupt> {
         if !self.tree.reserve_to_split(lane, left.node()).await? {
             return Err(Interrupt::NoMemory);
         }
-        let Some(name) = self.frame_to_split(lane, left).await? else { return Ok(()) };
-        let (frozen, lsn) = match self.begin_split(lane, name, tenure).await? {
+        let Some(name) = self.frame_to_split(lane, left, why).await? else { return Ok(()) };
+        let (frozen, lsn) = match self.begin_split(lane, name, why).await? {
             Begun::Frozen(frozen, lsn) => (frozen, lsn),
             Begun::Again => return Ok(()),
         };
@@ -65,7 +76,7 @@ impl Dex<'_> {
         if fresh.version != 0 {
             lane.mark(Mark::NODE_REUSED);
         }
-        self.split_frozen(lane, (left, fresh), frozen, lsn).await?;
+        self.split_frozen(lane, (left, fresh), frozen, (lsn, why)).await?;
         // The split is done. If the parent cannot be told now, the next operation that meets the half-split does it.
         if !planted(Mutant::PARENT_BEFORE_LEFT) {
             lane.end_change(Router::link(&self.tree, lane, 0, fresh.address).await);
@@ -74,7 +85,12 @@ impl Dex<'_> {
     }
 
     /// The frame of a leaf that has to split. `None`: look again.
-    async fn frame_to_split(&self, lane: &Lane<'_>, left: Address) -> Result<Option<FrameName>, Interrupt> {
+    async fn frame_to_split(
+        &self,
+        lane: &Lane<'_>,
+        left: Address,
+        why: Why<'_>,
+    ) -> Result<Option<FrameName>, Interrupt> {
         match self.store.acquire(lane, left, Admit::Always).await? {
             Acquired::Frame(name) => {
                 self.store.wait_for(lane, name).await?;
@@ -83,7 +99,10 @@ impl Dex<'_> {
             Acquired::Mine(fill) => {
                 // It was not admitted. The leaf is this compute node's, as the operation has just seen.
                 let wanted = self.leaf_wanted(left);
-                let key = self.plan.key.clone();
+                let key = match why {
+                    Why::Operation(_) => self.plan.key.clone(),
+                    Why::Replay(record) => record.key.at..record.key.at + record.key.bytes,
+                };
                 if let Look::Seen(()) = self.fill(lane, &fill, &wanted, &key).await? {
                     self.admit(lane, &fill).await?;
                 } else {
@@ -102,7 +121,7 @@ impl Dex<'_> {
     }
 
     /// Freezes the leaf and stamps it, so that it is dirty until its flush has completed.
-    async fn begin_split(&self, lane: &Lane<'_>, name: FrameName, tenure: Tenure) -> Result<Begun, OpError> {
+    async fn begin_split(&self, lane: &Lane<'_>, name: FrameName, why: Why<'_>) -> Result<Begun, OpError> {
         let frozen = match self.store.freeze(lane, name) {
             Ok(frozen) => frozen,
             Err(Refused::Frozen | Refused::Moved) => return Ok(Begun::Again),
@@ -115,11 +134,22 @@ impl Dex<'_> {
         let stamped = self.store.change(
             lane,
             name,
-            || self.partition.holds(tenure),
+            || match why {
+                Why::Operation(tenure) => self.partition().holds(tenure),
+                Why::Replay(_) => true,
+            },
             |page| {
                 if Leaf::over(&self.leaf, page.image()).free_slot().is_some() {
                     return Ok(None);
                 }
+                let tenure = match why {
+                    Why::Operation(tenure) => tenure,
+                    Why::Replay(record) => {
+                        // Dirty, and not stamped: the record is not in it.
+                        page.record(self.log.floor(), || Ok::<_, Refused>(record.lsn))??;
+                        return Ok(Some(record.lsn));
+                    }
+                };
                 let stage = || self.log.stage(tenure.entry, tenure.epoch, Change::None);
                 match page.record(self.log.floor(), stage)? {
                     Ok(mut writing) => {
@@ -141,7 +171,8 @@ impl Dex<'_> {
         match (stamped, full) {
             (_, Some(full)) => self.make_room(lane, full).await?,
             (Err(Refused::NoTenure), _) => {
-                let (row, epoch) = (self.partition.me(), self.partition.word(tenure.entry).epoch());
+                let Why::Operation(tenure) = why else { return Ok(Begun::Again) };
+                let (row, epoch) = (self.partition().me(), self.partition().word(tenure.entry).epoch());
                 return Err(OpError::harmless(Cause::NotOwner { row, epoch }));
             }
             (Err(refused), _) => self.again(lane, refused).await?,
@@ -163,7 +194,7 @@ impl Dex<'_> {
         lane: &Lane<'_>,
         (left, fresh): (Address, UnlinkedNode),
         frozen: Frozen,
-        lsn: Lsn,
+        (lsn, why): (Lsn, Why<'_>),
     ) -> Result<(), Interrupt> {
         let (left_image, right_image) = (self.tree.leaf_image(FLUSHED), self.tree.leaf_image(2));
         let right = fresh.address;
@@ -178,7 +209,7 @@ impl Dex<'_> {
             }
         };
         dex::flush::stamp(self.flushing(FLUSHED), lane, &staged);
-        self.halve(lane, fresh, lsn);
+        self.halve(lane, fresh, (lsn, why));
         lane.port().call(right_image.write_to(Label::Sibling, right)).await?;
         if planted(Mutant::PARENT_BEFORE_LEFT) {
             lane.end_change(Router::link(&self.tree, lane, 0, right).await);
@@ -197,14 +228,29 @@ impl Dex<'_> {
     }
 
     /// Makes the images of both halves: left's in the node image from which it is flushed, right's in image 2.
-    fn halve(&self, lane: &Lane<'_>, fresh: UnlinkedNode, lsn: Lsn) {
+    fn halve(&self, lane: &Lane<'_>, fresh: UnlinkedNode, (lsn, why): (Lsn, Why<'_>)) {
         lane.port().with(|scratch| {
+            let (mut key, mut value) = ([0; KEY_BYTES_MAX], [0; VALUE_BYTES_MAX]);
+            let replayed = match why {
+                Why::Operation(_) => None,
+                Why::Replay(record) => Some((
+                    copy(record.key, scratch, &mut key),
+                    match record.value {
+                        Some(place) => Some(copy(place, scratch, &mut value)),
+                        None => None,
+                    },
+                )),
+            };
             let Some((front, left)) = self.tree.leaf_image(FLUSHED).split(scratch) else { return };
             let right = self.tree.leaf_image(2).of_mut(front);
             let mut separator = [0; KEY_BYTES_MAX];
             let Some(separator) = separator.get_mut(..self.leaf.key_bytes) else { return };
             split_images(&self.leaf, left, right, fresh.address, separator);
             self.tree.owner_tag().write(right);
+            if let Some((key, value)) = replayed {
+                self.put_replayed((&mut *left, &mut *right), separator, key, value);
+                leaf::stamp(&self.leaf, left, lsn);
+            }
             leaf::stamp(&self.leaf, right, lsn);
             stripes::set_node_version(right, fresh.version.wrapping_add(1));
             if let Some(place) = front.get_mut(self.tree.scratch.separator.clone()) {
@@ -221,4 +267,12 @@ impl Dex<'_> {
         }
         self.admit_from(lane, &fill, self.tree.leaf_image(2)).await
     }
+}
+
+/// Copies what lies at `place` to `room`.
+fn copy<'r>(place: Span, scratch: &[u8], room: &'r mut [u8]) -> &'r [u8] {
+    let bytes = place.of(scratch);
+    let room = room.get_mut(..bytes.len()).unwrap_or_default();
+    room.copy_from_slice(bytes);
+    room
 }

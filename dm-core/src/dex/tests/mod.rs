@@ -449,7 +449,8 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
     let (mut boundaries, mut order) = ([0; 16], [0; ENTRIES as usize]);
     let partition = Partition::open(&table, member.row, &mut boundaries, &mut order, &cells).unwrap();
     let (staging, marks) = (words(STAGING_LINES_MIN * 16), words(mark_words(LANES)));
-    let log = Log::new(ring.lines(), owner.seal(), &staging, &marks, LANES).unwrap();
+    let log = Log::new(ring.lines(), &staging, &marks, LANES).unwrap();
+    log.set_seal(owner.seal());
     let store_shape = Shape {
         page_bytes: PAGE_BYTES,
         lanes: LANES as u16,
@@ -462,7 +463,7 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
     let table = TableSite {
         table: table_at,
         partition: &partition,
-        recovery: &recovery,
+        recovery: Some(&recovery),
         geometry: &geometry,
         room: &rooms.row,
     };

@@ -57,7 +57,7 @@ fn geometry() -> NodeGeometry {
 // ---- parameters and leaves ---------------------------------------------------------------------------------------
 
 const PARAMETERS: Parameters =
-    Parameters { entries: 4, table: 0x14_0000, cut: Cut::Even { first: 0, last: 299 }, ..Parameters::with_sizes(8, 8) };
+    Parameters { entries: 4, cut: Cut::Even { first: 0, last: 299 }, ..Parameters::with_sizes(8, 8) };
 
 pub(super) const DEX_PARAMETERS: Structure = Structure {
     name: "dex_parameters",
@@ -76,7 +76,6 @@ pub(super) const DEX_PARAMETERS: Structure = Structure {
                     ("leaf_span", "57"),
                     ("inner_span", "60"),
                     ("entries", "4"),
-                    ("table", "0x140000"),
                     ("cut", "evenly, 0 to 299"),
                 ],
             ),
@@ -96,7 +95,6 @@ pub(super) const DEX_PARAMETERS: Structure = Structure {
                 value("leaf_span", &parameters.leaf_span),
                 value("inner_span", &parameters.inner_span),
                 value("entries", &parameters.entries),
-                value("table", &format_args!("{:#x}", parameters.table)),
                 match parameters.cut {
                     Cut::Given => value("cut", &"at given boundaries"),
                     Cut::Even { first, last } => value("cut", &format_args!("evenly, {first} to {last}")),

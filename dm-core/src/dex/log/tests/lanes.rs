@@ -171,7 +171,8 @@ fn run(seed: u64, failures: usize) -> u32 {
     let ring = Ring::new(NodeId(0), &geometry, &CHUNKS).unwrap();
     let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 3 * 16).map(|_| AtomicU32::new(0)).collect();
     let marks: Vec<AtomicU32> = (0..mark_words(LANES)).map(|_| AtomicU32::new(0)).collect();
-    let log = Log::new(ring.lines(), owner().seal(), &staging, &marks, LANES).unwrap();
+    let log = Log::new(ring.lines(), &staging, &marks, LANES).unwrap();
+    log.set_seal(owner().seal());
     let room = 64..64 + room_bytes(LINES_AT_ONCE);
     let site = Site { log: &log, ring: &ring, recovery: None, room: &room };
     let shared = Shared::default();
@@ -314,7 +315,8 @@ fn a_lane_that_is_dropped_in_its_flight_is_settled_and_others_post_anew() {
     let ring = Ring::new(NodeId(0), &geometry, &CHUNKS).unwrap();
     let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
     let marks: [AtomicU32; mark_words(2)] = Default::default();
-    let log = Log::new(ring.lines(), owner().seal(), &staging, &marks, 2).unwrap();
+    let log = Log::new(ring.lines(), &staging, &marks, 2).unwrap();
+    log.set_seal(owner().seal());
     let room = 0..room_bytes(4);
     let site = Site { log: &log, ring: &ring, recovery: None, room: &room };
     let (mut first, mut second) = (vec![0; room.end], vec![0; room.end]);
@@ -358,13 +360,14 @@ fn too_little_room_is_refused() {
     let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
     let marks: [AtomicU32; 2] = Default::default();
     let new = |lines, staging: &'static [AtomicU32], lanes| {
-        Log::new(lines, SEAL, staging, Box::leak(Box::new([const { AtomicU32::new(0) }; 2])), lanes).map(|_| ())
+        Log::new(lines, staging, Box::leak(Box::new([const { AtomicU32::new(0) }; 2])), lanes).map(|_| ())
     };
     let staging: &'static [AtomicU32] = Vec::leak(staging);
     assert_eq!(new(1000, staging, 32), Ok(()));
     assert!(new(1000, staging, 33).unwrap_err().to_string().contains("33 lanes need 4"));
     assert!(new(36, staging, 1).is_err() && new(1000, &staging[1..], 1).is_err());
-    let log = Log::new(1000, SEAL, staging, &marks, 1).unwrap();
+    let log = Log::new(1000, staging, &marks, 1).unwrap();
+    log.set_seal(SEAL);
     assert_eq!(log.stage(0, 1, Change::Delete { key: &[0; 65] }), Err(Full::Size));
     assert!(!log.is_durable(Lsn::new(1, 0)), "nothing was staged");
 }

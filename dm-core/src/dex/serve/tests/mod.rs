@@ -15,6 +15,7 @@ use crate::dex::parameters::Cut;
 use crate::layout::LINE_BYTES;
 use crate::locks::table::{Entry, LockTable, Waiter};
 use crate::machine::{Step, poll_once};
+use crate::membership::Recovery;
 use crate::memory::chunks::RequestIds;
 use crate::memory::node_pool::{FreeNode, NodePool, NodeSlab};
 use crate::pages::{Admission, Cooling, Shape};
@@ -34,6 +35,7 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
+mod deaths;
 mod levels;
 mod models;
 mod scans;
@@ -76,7 +78,7 @@ impl Setup {
     fn parameters(&self) -> Parameters {
         let last = u64::from(self.entries) * WIDTH - 1;
         let (cut, entries) = (Cut::Even { first: 0, last }, self.entries);
-        Parameters { key_bytes: 8, value_bytes: 8, leaf_span: self.leaf_span, inner_span: 4, entries, table: 0, cut }
+        Parameters { key_bytes: 8, value_bytes: 8, leaf_span: self.leaf_span, inner_span: 4, entries, cut }
     }
 }
 
@@ -95,6 +97,8 @@ struct Pool {
     /// Called after each request for the memory node.
     after: RefCell<Option<Look>>,
     may_answer: AtomicBool,
+    /// Lines and atomics that still land before the compute node dies.
+    lives: Cell<usize>,
 }
 
 impl Pool {
@@ -106,6 +110,7 @@ impl Pool {
             requests: RefCell::default(),
             after: RefCell::default(),
             may_answer: AtomicBool::new(true),
+            lives: Cell::new(usize::MAX),
         }
     }
 
@@ -120,10 +125,18 @@ impl Pool {
         let mut region = self.region.borrow_mut();
         match request.verb {
             Verb::Read => scratch[local..local + bytes].copy_from_slice(&region[at..at + bytes]),
-            Verb::Write if request.flags.contains(Flags::INLINE) => {
-                region[at..at + bytes].copy_from_slice(&request.inline_payload()[..bytes]);
+            Verb::Write => {
+                let inline = request.inline_payload();
+                let is_inline = request.flags.contains(Flags::INLINE);
+                let from = if is_inline { &inline[..bytes] } else { &scratch[local..local + bytes] };
+                let mut start = 0;
+                while start < bytes && self.lands() {
+                    let end = (start + LINE_BYTES - (at + start) % LINE_BYTES).min(bytes);
+                    region[at + start..at + end].copy_from_slice(&from[start..end]);
+                    start = end;
+                }
             }
-            Verb::Write => region[at..at + bytes].copy_from_slice(&scratch[local..local + bytes]),
+            Verb::Cas if !self.lands() => {}
             Verb::Cas => {
                 completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
                 if completion.value == request.operands[0] {
@@ -136,6 +149,13 @@ impl Pool {
             after(&region);
         }
         completion
+    }
+
+    /// One line, or one CAS, is about to take effect. `false`: the compute node is dead.
+    fn lands(&self) -> bool {
+        let lives = self.lives.get();
+        self.lives.set(lives.saturating_sub(1));
+        lives > 0
     }
 
     /// Executes what a lane has submitted. Returns the lanes that it wakes.
@@ -151,28 +171,41 @@ impl Pool {
                 _ => assert_eq!(port.complete(position, self.carry_out(request, scratch)), None),
             }
         }
-        assert_eq!(port.finish(scratch, 1000), None);
+        // Pauses take the time that they ask for, so that leases end.
+        let paused_ns: u64 = requests.iter().filter(|request| request.verb == Verb::Pause).map(|r| r.operands[0]).sum();
+        assert_eq!(port.finish(scratch, 1000 + paused_ns), None);
         woken
     }
 
     /// Runs one lane to its end; nobody else is at work.
     fn run<R>(&self, lane: &Lane<'_>, future: impl Future<Output = R>) -> R {
+        self.try_run(lane, future).expect("nobody dies")
+    }
+
+    /// The same. `None`: the compute node has died.
+    fn try_run<R>(&self, lane: &Lane<'_>, future: impl Future<Output = R>) -> Option<R> {
         let mut future = Box::pin(future);
         lane.port().start();
         for _ in 0..100_000 {
+            if self.lives.get() == 0 {
+                return None;
+            }
             match poll_once(lane.port(), future.as_mut()) {
                 Step::Done(result) => {
                     if lane.port().flush() {
                         self.execute(lane);
                         lane.port().reset();
                     }
-                    return result;
+                    return Some(result);
                 }
                 Step::Requests => drop(self.execute(lane)),
                 Step::Waiting => {}
             }
         }
-        panic!("no end");
+        {
+            let asked = self.taken();
+            panic!("no end: {:?}", &asked[asked.len().saturating_sub(12)..])
+        };
     }
 
     /// Runs lanes in turns until all are done, each step of one of them drawn by `draw`. A lane that parks goes on when
@@ -244,24 +277,40 @@ fn storage(words: usize) -> Vec<AtomicU32> {
 /// A compute node over the pool, with nothing in its memory yet. Whoever had the ring before has flushed everything:
 /// `epoch` is another one each time.
 fn with_node<R>(pool: &Pool, setup: Setup, epoch: u32, test: impl FnOnce(&Dex<'_>, &[Lane<'_>]) -> R) -> R {
-    let parameters = setup.parameters();
+    with_member(pool, setup, Member { row: ME, incarnation: epoch, nonce: epoch }, None, test)
+}
+
+/// The same of a compute node that opens the index itself, if it has a `recovery`.
+fn with_member<R>(
+    pool: &Pool,
+    setup: Setup,
+    member: Member,
+    recovery: Option<&Recovery<'_>>,
+    test: impl FnOnce(&Dex<'_>, &[Lane<'_>]) -> R,
+) -> R {
+    let (parameters, epoch) = (setup.parameters(), member.incarnation);
     assert_eq!(parameters.check(), Ok(()));
     let (plan, scratch) = parameters.plan(16, 2);
     let number = IndexNumber::new(NUMBER).unwrap();
-    let member = Member { row: ME, incarnation: epoch, nonce: epoch };
     // The table.
     let shape = TableShape::new(8, setup.entries).unwrap();
     let mut image = vec![0; shape.bytes()];
     assert_eq!(parameters.even_table(number, POOL_INCARNATION, &mut image), Ok(Some(setup.entries)));
     for entry in 0..setup.entries {
-        let owner = if entry < setup.owned { ME } else { OTHER };
+        let owner = if entry < setup.owned { member.row } else { OTHER };
         let at = TableShape::word_at(entry);
         image[at..at + 8].copy_from_slice(&OwnerWord::new(Owner::Owned(owner), epoch).0.to_le_bytes());
     }
     let table = Table::decode(shape, number, POOL_INCARNATION, &image).unwrap();
+    let opens = recovery.is_some();
+    let table_at = pool.geometry.chunk_offset(pool.geometry.chunk_count - 1 - RING_CHUNKS);
+    if !opens {
+        pool.region.borrow_mut()[table_at as usize..][..image.len()].copy_from_slice(&image);
+    }
     let cells: Vec<EntryCell> = (0..setup.entries).map(|_| EntryCell::default()).collect();
     let (mut boundaries, mut order) = (vec![0; Partition::boundary_bytes(&table)], vec![0; setup.entries as usize]);
-    let partition = Partition::open(&table, ME, &mut boundaries, &mut order, &cells).unwrap();
+    let (mut spare, mut spares) = (boundaries.clone(), order.clone());
+    let partition = Partition::open(&table, member.row, &mut boundaries, &mut order, &cells).unwrap();
     for entry in 0..setup.owned {
         assert!(partition.admit(entry).is_some());
     }
@@ -272,7 +321,10 @@ fn with_node<R>(pool: &Pool, setup: Setup, epoch: u32, test: impl FnOnce(&Dex<'_
     let owner = RingOwner::new(([5; 16], POOL_INCARNATION), number, member, u64::from(epoch));
     let staging = storage(setup.staging_lines * LINE_BYTES / 4);
     let marks = storage(mark_words(usize::from(setup.lanes)));
-    let log = Log::new(ring.lines(), owner.seal(), &staging, &marks, usize::from(setup.lanes)).unwrap();
+    let log = Log::new(ring.lines(), &staging, &marks, usize::from(setup.lanes)).unwrap();
+    if !opens {
+        log.set_seal(owner.seal());
+    }
     // The pages.
     let shape = Shape {
         page_bytes: parameters.leaf().bytes,
@@ -302,7 +354,7 @@ fn with_node<R>(pool: &Pool, setup: Setup, epoch: u32, test: impl FnOnce(&Dex<'_
         leaf_bytes: parameters.leaf().bytes,
         capabilities: capabilities(),
         options: Options::default(),
-        recovery: None,
+        recovery,
         epochs: None,
         scratch: scratch.tree.clone(),
         locks: LockTable::new(&entries, locks as u32, &waiters, 4),
@@ -313,8 +365,12 @@ fn with_node<R>(pool: &Pool, setup: Setup, epoch: u32, test: impl FnOnce(&Dex<'_
     let levels: Vec<AtomicU8> = (0..setup.lanes).map(|_| AtomicU8::new(0)).collect();
     let allowed = &pool.may_answer;
     let may_answer = |_: &Lane<'_>| allowed.load(Ordering::Relaxed);
-    let parts = Parts { tree, store, partition, log, ring, may_answer: &may_answer, levels: &levels };
+    let owners = OwnersRoom { boundaries: &mut spare, order: &mut spares, cells: &cells };
+    let parts = Parts { tree, store, owners, log, ring_lines: ring.lines(), may_answer: &may_answer, levels: &levels };
     let dex = Dex::new(parts, &parameters, plan.clone(), scratch).unwrap();
+    if !opens {
+        dex.opened.call_once(|| Opened::for_tests(partition, ring, table_at));
+    }
     let mut scratches: Vec<Vec<u8>> = (0..setup.lanes).map(|_| vec![0; plan.total_bytes]).collect();
     let lanes: Vec<Lane<'_>> = (0..).zip(&mut scratches).map(|(id, scratch)| Lane::new(LaneId(id), scratch)).collect();
     test(&dex, &lanes)

@@ -33,9 +33,9 @@ fn a_bulk_load_begins_leaves_at_boundaries() {
         let keys: Vec<u64> = (0..30).map(|key| key * 33).chain((0..40).map(|key| 2005 + key * 40)).collect();
         for &key in &keys {
             set(dex, lane, key, key + 7, 0);
-            pool.run(lane, dex.bulk_append(lane)).unwrap();
+            pool.run(lane, dex.append_record(lane)).unwrap();
         }
-        pool.run(lane, dex.bulk_finish(lane)).unwrap();
+        pool.run(lane, dex.finish_load(lane)).unwrap();
         let census = pool.run(lane, dex.walk(lane)).unwrap();
         assert_eq!((census.records, census.empty_leaves), (keys.len() as u64, 2));
         for &key in &keys {
@@ -93,7 +93,7 @@ fn against_a_model(setup: Setup, seed: u64, operations: usize) {
         assert_eq!((census.records, census.half_splits), (model.len() as u64, 0));
         assert!(census.leaves > u64::from(setup.entries), "leaves have split");
         if operations > 2000 {
-            assert!(dex.log.state().next() > dex.ring.lines(), "the ring has begun again");
+            assert!(dex.log.state().next() > dex.opened.get().unwrap().ring.lines(), "the ring has begun again");
         }
     });
     // In the pool is what the model says.

@@ -90,9 +90,9 @@ fn leaves_that_are_in_no_frame_are_read_at_once() {
         let lane = &lanes[0];
         for key in 0..60 {
             set(dex, lane, key * 10, key, 0);
-            pool.run(lane, dex.bulk_append(lane)).unwrap();
+            pool.run(lane, dex.append_record(lane)).unwrap();
         }
-        pool.run(lane, dex.bulk_finish(lane)).unwrap();
+        pool.run(lane, dex.finish_load(lane)).unwrap();
         // The inner nodes come into the cache.
         for key in 0..60 {
             get(&pool, dex, lane, key * 10);

@@ -1,0 +1,400 @@
+//! How a compute node comes to what it owns: the ownership table and its log ring when it opens, entries when operations
+//! need them; and how it gives them up.
+//!
+//! ```text
+//!  operation on a key without a tenure
+//!      │ not open yet: superblock, own row ─► catalog: table's address ─► table ─► chunks of a ring ─► ring ─► row names it
+//!      ▼                                        0: make the table, CAS
+//!  word of the entry ─┬─ FREE ────────────────► CAS: OWNED by me ──────────────────────────────────┬─► tenure
+//!                     ├─ OWNED by a live one ─► NotOwner                                           │
+//!                     └─ its owner is silent ─► fenced ─► CAS: RECOVERING ─► [`recover`] ──────────┘
+//! ```
+//!
+//! **Entries are taken when they are needed.** The first compute node that operates on a key of a free entry owns it until
+//! it leaves. Who wants a certain division has each compute node begin with its own keys.
+//!
+//! **One lane at a time** opens, creates leaves, or takes an entry ([`Taking`]): the others wait, and a lane that waited for
+//! an entry takes what came of it. So a recovery has the page store's dirty list for one entry only, and the compute
+//! node watches an owner once and not per lane.
+//!
+//! **If it fails or is dropped**, [`Dex::settle`] lets the next lane begin anew. Each step finds what was done before: the
+//! table by the catalog, chunks by their requests' numbers, an entry by its word.
+//!
+//! **The table is made by the first that opens**, if its boundaries follow from the parameters. It is whole before the catalog
+//! names it, and of several that make one, the CAS of the catalog's word decides.
+//!
+//! Round trips of opening: superblock; row; catalog's word; table; two for each chunk of the ring; ring; row. Of an entry
+//! that is free: two. Of one whose owner is dead: those of [`recover`].
+
+use super::Dex;
+use super::flush::{FLUSHED, Flushing};
+use crate::btree::leaves::key_of;
+use crate::dex::log::append;
+use crate::dex::log::ring::{RING_CHUNKS, Ring, RingOwner};
+use crate::dex::ownership::partition::{EntryCell, Partition, Tenure};
+use crate::dex::ownership::steps::{Entry, TableSite, read_table};
+use crate::dex::ownership::table::{Table, TableShape};
+use crate::dex::recover::{self, recover};
+use crate::dex::restore;
+use crate::index::owners;
+use crate::lane::interrupt::Interrupt;
+use crate::lane::{Lane, word_at};
+use crate::membership::rows;
+use crate::memory::chunks::{self, Want};
+use crate::memory::rows::RowError;
+use crate::operation::{Cause, Effect, OpError, unknown};
+use crate::pages::Flush;
+use crate::registry::KEY_BYTES_MAX;
+use crate::remote::HOME;
+use crate::remote::address::Address;
+use crate::remote::catalog::owners_offset;
+use crate::remote::chunk::{ChunkKind, Grant, RequestId};
+use crate::remote::superblock::Superblock;
+use crate::verbs::{Label, NodeId, Request};
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+/// How long a lane pauses that waits for another one to open, or to take an entry, in ns.
+const WAIT_NS: u64 = 10_000;
+
+/// Storage for what a compute node knows of the ownership table.
+pub struct OwnersRoom<'s> {
+    /// Bytes of a key for each entry.
+    pub boundaries: &'s mut [u8],
+    /// One for each entry.
+    pub order: &'s mut [u32],
+    /// One for each entry.
+    pub cells: &'s [EntryCell],
+}
+
+/// What a compute node has that has opened an index.
+pub(super) struct Opened<'s> {
+    pub(super) partition: Partition<'s>,
+    pub(super) ring: Ring,
+    /// Where the table is, on memory node 0.
+    table: u64,
+    /// The pool's identity and incarnation.
+    pool: ([u8; 16], u64),
+}
+
+impl<'s> Opened<'s> {
+    /// What tests have made themselves.
+    #[cfg(test)]
+    pub(super) fn for_tests(partition: Partition<'s>, ring: Ring, table: u64) -> Self {
+        Self { partition, ring, table, pool: ([0; 16], 0) }
+    }
+}
+
+/// What one lane at a time does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// It opens the index.
+    Opening,
+    /// It makes the first leaves.
+    Creating,
+    /// It takes that entry.
+    Entry(u32),
+}
+
+/// Numbers of the requests for chunks, so that an opening that begins anew finds what it has: the table's, then the ring's.
+pub(super) type RequestNumbers = [Option<RequestId>; 1 + RING_CHUNKS];
+
+impl<'s> Dex<'s> {
+    /// The tenure under which the operation in the scratch runs. Takes the entry of its key, if nobody has it.
+    pub(super) async fn tenure(&self, lane: &Lane<'_>) -> Result<Tenure, Interrupt> {
+        self.tenure_of(lane, &self.plan.key).await
+    }
+
+    /// The same for the key at a scratch range.
+    pub(super) async fn tenure_of(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, Interrupt> {
+        match self.tenure_at(lane, key) {
+            Ok(tenure) => Ok(tenure),
+            Err(_) => Ok(self.take(lane, key).await?),
+        }
+    }
+
+    /// Takes the entry of a key, unless a compute node that lives has it.
+    async fn take(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, OpError> {
+        let partition = &self.open(lane).await?.partition;
+        let entry = lane.port().with(|scratch| {
+            let mut room = [0; KEY_BYTES_MAX];
+            partition.entry_of(key_of(scratch, key, &mut room))
+        });
+        let waited = self.begin_taking(lane, Taking::Entry(entry)).await?;
+        let is_over = waited || self.left.load(Ordering::Acquire);
+        let taken = match self.tenure_at(lane, key) {
+            Ok(tenure) => Ok(Some(tenure)),
+            Err(_) if is_over => Ok(None),
+            Err(_) => self.take_entry(lane, entry).await,
+        };
+        self.end_taking(lane);
+        match taken? {
+            Some(tenure) => Ok(tenure),
+            None => match self.tenure_at(lane, key) {
+                Ok(tenure) => Ok(tenure),
+                Err(not_owner) => Err(Self::not_owner(not_owner)),
+            },
+        }
+    }
+
+    /// `None`: a compute node that lives has it.
+    async fn take_entry(&self, lane: &Lane<'_>, entry: u32) -> Result<Option<Tenure>, OpError> {
+        let opened = self.open(lane).await?;
+        let site = self.table_site(opened);
+        loop {
+            lane.check_deadline()?;
+            let mut found = site.claim(lane, entry).await?;
+            if let Entry::Others(_) = found {
+                found = site.look_after(lane, entry).await?;
+            }
+            match found {
+                Entry::Mine(_) => return Ok(opened.partition.admit(entry)),
+                Entry::Recovering(_) => {
+                    let Some(recovery) = self.tree.recovery else { return Ok(None) };
+                    let (format, geometry, room) = (self, self.tree.geometry, &self.scratch.restore);
+                    let page_bytes = self.leaf.bytes;
+                    let site = recover::Site {
+                        table: site,
+                        pool: opened.pool,
+                        index: self.tree.number,
+                        log: &self.log,
+                        restore: restore::Site { format, page_bytes, recovery, geometry, room },
+                        flush: self.flushing(FLUSHED),
+                        leaves: self,
+                        lines: &self.scratch.lines,
+                    };
+                    return recover(&site, lane, entry).await.map(Some);
+                }
+                Entry::Free(_) => {}
+                Entry::Others(_) => return Ok(None),
+            }
+        }
+    }
+
+    fn table_site<'a>(&'a self, opened: &'a Opened<'s>) -> TableSite<'a> {
+        TableSite {
+            table: opened.table,
+            partition: &opened.partition,
+            recovery: self.tree.recovery,
+            geometry: self.tree.geometry,
+            room: &self.tree.scratch.recovery,
+        }
+    }
+
+    /// Begins what one lane at a time does. Returns whether another lane has done the same meanwhile, or has failed at it.
+    pub(super) async fn begin_taking(&self, lane: &Lane<'_>, what: Taking) -> Result<bool, OpError> {
+        let mut waited = false;
+        loop {
+            let other = {
+                let mut taking = self.taking.lock();
+                match *taking {
+                    Some((other, taken)) if other != lane.id() => taken,
+                    _ => {
+                        *taking = Some((lane.id(), what));
+                        return Ok(waited);
+                    }
+                }
+            };
+            waited |= other == what;
+            lane.check_deadline()?;
+            lane.port().call(Request::pause(WAIT_NS)).await?;
+        }
+    }
+
+    /// Ends it, or what a lane has left that failed or was dropped.
+    pub(super) fn end_taking(&self, lane: &Lane<'_>) {
+        let mut taking = self.taking.lock();
+        if taking.is_some_and(|(of, _)| of == lane.id()) {
+            *taking = None;
+        }
+    }
+
+    /// What this compute node knows of the table, and its ring. Opens the index, if no lane has.
+    pub(super) async fn open(&self, lane: &Lane<'_>) -> Result<&Opened<'s>, OpError> {
+        if self.opened.get().is_none() {
+            self.begin_taking(lane, Taking::Opening).await?;
+            let made = if self.opened.get().is_none() { self.make_opened(lane).await.map(Some) } else { Ok(None) };
+            if let Ok(Some(opened)) = made {
+                self.opened.call_once(|| opened);
+                self.end_taking(lane);
+            } else {
+                self.end_taking(lane);
+                made?;
+            }
+        }
+        self.opened.get().ok_or(OpError::harmless(Cause::BadInput("an index that is not open")))
+    }
+
+    async fn make_opened(&self, lane: &Lane<'_>) -> Result<Opened<'s>, OpError> {
+        let (tree, port, at) = (&self.tree, lane.port(), self.scratch.table.start);
+        let home = tree.geometry.first().ok_or(bad("a pool without memory nodes"))?;
+        port.call(Request::read(Label::Super, HOME, 0, Superblock::BYTES, at)).await?;
+        let described = port.with(|scratch| Superblock::decode(scratch.get(at..).unwrap_or_default()));
+        let identity = described.map_err(|_| bad("the superblock of memory node 0 cannot be read"))?.identity;
+        let pool = (identity.pool_id, identity.pool_incarnation);
+        let token = match tree.recovery {
+            Some(_) => rows::read(lane, home, tree.owner.row, at).await.map_err(row_error)?.token.get(),
+            None => 0,
+        };
+        let table = self.find_table(lane, pool.1).await?;
+        let ring = self.make_ring(lane, &RingOwner::new(pool, tree.number, tree.owner, token)).await?;
+        // The words may have changed meanwhile. They are only what is known of them.
+        let shape = self.table_shape()?;
+        read_table(lane, table, &shape, at).await?;
+        let Some(OwnersRoom { boundaries, order, cells }) = self.owners.lock().take() else {
+            return Err(bad("the ownership table of this index was found damaged before"));
+        };
+        let partition = port.with(|scratch| {
+            let image = scratch.get(at..).unwrap_or_default();
+            let table = Table::decode(shape, tree.number, pool.1, image)?;
+            Partition::open(&table, tree.owner.row, boundaries, order, cells)
+        });
+        let what = "the ownership table is damaged, or another index's";
+        let corrupt = |_| OpError::harmless(Cause::Corrupt { address: Address::new(HOME, table, 0), what });
+        Ok(Opened { partition: partition.map_err(corrupt)?, ring, table, pool })
+    }
+
+    fn table_shape(&self) -> Result<TableShape, OpError> {
+        self.parameters.table_shape().map_err(|_| bad("an ownership table of this size"))
+    }
+
+    /// Where the table is. Makes it, if there is none.
+    async fn find_table(&self, lane: &Lane<'_>, pool_incarnation: u64) -> Result<u64, OpError> {
+        let (tree, port, at) = (&self.tree, lane.port(), self.tree.scratch.small);
+        let home = tree.geometry.first().ok_or(bad("a pool without memory nodes"))?;
+        port.call(Request::read(Label::Owner, HOME, owners_offset(home, tree.number), 8, at)).await?;
+        let mut named = Address::from_bits(word_at(lane, at));
+        if named.is_null() {
+            let room = self.scratch.table.clone();
+            let bytes = self.table_shape()?.bytes();
+            let made = port.with(|scratch| {
+                let image = scratch.get_mut(room.clone()).unwrap_or_default();
+                self.parameters.even_table(tree.number, pool_incarnation, image)
+            });
+            if made.map_err(|_| bad("keys cannot be cut as the parameters say"))?.is_none() {
+                return Err(bad("the ownership table was not made yet: its creator says where keys are cut"));
+            }
+            if bytes as u64 > home.chunk_bytes {
+                return Err(bad("the ownership table is larger than a chunk of the pool"));
+            }
+            let want = self.want(0, ChunkKind::Other)?;
+            let chunk = chunks::grant(lane, HOME, home, &want, at).await?.ok_or(OpError::harmless(Cause::PoolFull))?;
+            port.call(Request::write(Label::Owner, HOME, chunk.offset, bytes, room.start)).await?;
+            let mine = Address::new(HOME, chunk.offset, 0);
+            named = owners::publish(lane, home, tree.number, mine).await?;
+            if named != mine {
+                chunks::release(lane, home, &chunk, true).await?;
+            }
+        }
+        let ends = named.offset().saturating_add(self.table_shape()?.bytes() as u64 - 1);
+        let in_heap = home.chunk_of(named.offset()).is_some() && home.chunk_of(ends).is_some();
+        if named.node() != HOME || !in_heap {
+            let what = "the catalog names an ownership table that is not in the heap of memory node 0";
+            return Err(OpError::harmless(Cause::Corrupt { address: named, what }));
+        }
+        Ok(named.offset())
+    }
+
+    /// A request for a chunk, of that place among [`RequestNumbers`].
+    fn want(&self, place: usize, kind: ChunkKind) -> Result<Want, OpError> {
+        let mut numbers = self.numbers.lock();
+        let number = numbers.get_mut(place).ok_or(bad("a log ring of too many chunks"))?;
+        let retry = number.is_some();
+        if number.is_none() {
+            *number = self.tree.requests.next();
+        }
+        let request = number.ok_or(bad("the numbers of this compute node's chunks are used up"))?;
+        let grant = Grant::new(self.tree.owner, kind, self.tree.number, request);
+        Ok(Want { retry, reuse: kind == ChunkKind::Redo, ..Want::new(grant) })
+    }
+
+    /// Makes the ring, on one memory node, and announces it.
+    async fn make_ring(&self, lane: &Lane<'_>, owner: &RingOwner) -> Result<Ring, OpError> {
+        let (tree, at) = (&self.tree, self.tree.scratch.small);
+        let full = || OpError::harmless(Cause::PoolFull);
+        let near = NodeId(tree.owner.row.0 % tree.geometry.len().max(1) as u16);
+        let first = chunks::grant_any(lane, tree.geometry, near, &self.want(1, ChunkKind::Redo)?, at).await?;
+        let first = first.ok_or_else(full)?;
+        let (node, geometry) = (first.node, tree.geometry.get(usize::from(first.node.0)).ok_or_else(full)?);
+        let mut granted = heapless::Vec::<u32, RING_CHUNKS>::from_iter([first.chunk]);
+        let ring = loop {
+            if let Ok(ring) = Ring::new(node, geometry, &granted)
+                && ring.lines() >= self.ring_lines
+            {
+                break ring;
+            }
+            let want = self.want(1 + granted.len(), ChunkKind::Redo)?;
+            let next = chunks::grant(lane, node, geometry, &want, at).await?.ok_or_else(full)?;
+            granted.push(next.chunk).map_err(|_| bad("a log ring of too many chunks"))?;
+        };
+        append::make(lane, &ring, owner, geometry, self.scratch.table.start).await?;
+        if tree.recovery.is_some()
+            && let Some(home) = tree.geometry.first()
+        {
+            let begins = Address::new(node, ring.description_offset(), 0);
+            rows::announce_ring(lane, home, tree.owner, begins).await.map_err(row_error)?;
+        }
+        self.log.set_seal(owner.seal());
+        Ok(ring)
+    }
+
+    /// Makes the first leaves, if there are none. The operation's arguments stay as they are.
+    pub(super) async fn create_for(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.begin_taking(lane, Taking::Creating).await?;
+        let created = self.create_if_empty(lane).await;
+        self.end_taking(lane);
+        created
+    }
+
+    async fn create_if_empty(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        if self.tree.read_root(lane).await?.is_some() {
+            return Ok(());
+        }
+        let (left_ns, mut key) = (lane.remaining_ns(), [0; KEY_BYTES_MAX]);
+        let key = lane.port().with(|scratch| {
+            let key = key.get_mut(..self.plan.key_bytes).unwrap_or_default();
+            key.copy_from_slice(scratch.get(self.plan.key.clone()).unwrap_or_default());
+            key
+        });
+        let created = self.create(lane).await;
+        lane.begin(lane.port().elapsed_ns().saturating_add(left_ns));
+        self.set_key(lane, key);
+        match created {
+            // Another compute node was faster.
+            Err(error) if error.effect == Effect::None && self.tree.read_root(lane).await?.is_some() => Ok(()),
+            created => created,
+        }
+    }
+
+    /// Gives up every entry: flushes what is dirty, and makes the words FREE. No operation of this compute node is under
+    /// way, and it takes no entry afterwards.
+    pub(super) async fn give_up(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        self.left.store(true, Ordering::Release);
+        let Some(opened) = self.opened.get() else { return Ok(()) };
+        let partition = &opened.partition;
+        let mine =
+            |entry| partition.word(entry).decode().is_ok_and(|owner| owner == super::Owner::Owned(partition.me()));
+        for entry in (0..partition.count()).filter(|&entry| mine(entry)) {
+            partition.close(entry);
+        }
+        while self.flush_one(lane, Flush::Oldest).await? == Flushing::Page {}
+        let site = self.table_site(opened);
+        for entry in (0..partition.count()).filter(|&entry| mine(entry)) {
+            let epoch = partition.word(entry).epoch();
+            site.release(lane, Tenure { entry, epoch }).await?;
+        }
+        Ok(())
+    }
+}
+
+const fn bad(what: &'static str) -> OpError {
+    OpError::harmless(Cause::BadInput(what))
+}
+
+fn row_error(error: RowError) -> OpError {
+    match error {
+        RowError::Verb(error) => unknown(error),
+        RowError::Fenced { .. } => OpError::harmless(Cause::Fenced),
+        _ => bad("the row of this compute node cannot be read"),
+    }
+}

@@ -1,0 +1,194 @@
+//! An owner that dies at any line that lands, and the compute nodes that recover what it had.
+
+use super::*;
+use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
+
+use crate::membership::redo::{self, Area};
+use crate::remote::catalog::owners_offset;
+use crate::remote::row::{Joiner, Row, RowState};
+use crate::remote::superblock::{PoolPlan, Superblock};
+use zerocopy::IntoBytes;
+
+/// Every key is in the first entry, whose leaves have room for few records. Few frames: most operations evict.
+const CROWDED: Setup = Setup { leaf_span: 4, frames: 8, lanes: 2, entries: 2, owned: 2, ..SETUP };
+
+const KEYS: u64 = 14;
+
+fn member_of(row: u16) -> Member {
+    Member { row: RowId(row), incarnation: 1, nonce: u32::from(row) }
+}
+
+/// A pool with a superblock, and nothing in it.
+fn empty_pool() -> Pool {
+    let pool = Pool::new();
+    let geometry = pool.geometry;
+    let plan = PoolPlan {
+        pool_id: [5; 16],
+        pool_incarnation: POOL_INCARNATION,
+        node: NodeId(0),
+        nodes: 1,
+        region_bytes: geometry.region_bytes,
+        chunk_bytes: geometry.chunk_bytes,
+        lock_count: geometry.lock_count,
+        device_bytes: 0,
+        redo_row_bytes: 0,
+        index_count: geometry.index_count,
+    };
+    let superblock: Superblock = plan.format().unwrap();
+    pool.region.borrow_mut()[..Superblock::BYTES].copy_from_slice(superblock.as_bytes());
+    pool
+}
+
+/// The compute node of a row is fenced.
+fn kill(pool: &Pool, row: u16) {
+    pool.lives.set(usize::MAX);
+    let (word, at) = (member_of(row).word().with_state(RowState::Dead), pool.geometry.row_offset(RowId(row)) as usize);
+    pool.region.borrow_mut()[at..at + 8].copy_from_slice(&word.0.to_le_bytes());
+}
+
+/// A compute node that joins, and dies when `lives` more lines have landed.
+fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>, &Lane<'_>) -> R) -> R {
+    let (member, geometry, setup) = (member_of(row), [pool.geometry], CROWDED);
+    let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, host: "here" };
+    let at = pool.geometry.row_offset(member.row) as usize;
+    pool.region.borrow_mut()[at..at + Row::BYTES].copy_from_slice(Row::of(member, &joiner).as_bytes());
+    let (mut room, mut areas) = (vec![0; 4096], [Area::default()]);
+    let node_bytes = setup.parameters().redo_bytes();
+    let lane = Lane::new(LaneId(0), &mut room);
+    let index = IndexNumber::new(NUMBER).unwrap();
+    let requests = RequestIds::new();
+    let prepared = redo::prepare(&lane, &geometry, member, index, &requests, setup.lanes, node_bytes, 0, &mut areas);
+    pool.run(&lane, prepared).unwrap();
+    let lease = Lease::new(LeaseConfig::HARDWARE);
+    let counters: Vec<ProgressCounter> = (0..setup.lanes).map(|_| ProgressCounter::default()).collect();
+    let recovery = Recovery::new(member, &lease, &counters, &areas, &capabilities()).unwrap();
+    pool.lives.set(lives);
+    with_member(pool, setup, member, Some(&recovery), |dex, lanes| test(dex, &lanes[0]))
+}
+
+/// What was acknowledged, and what was under way.
+#[derive(Default)]
+struct Told {
+    records: BTreeMap<u64, u64>,
+    /// The key of the operation that never answered, and its value; `None`: a delete.
+    pending: Option<(u64, Option<u64>)>,
+}
+
+/// Inserts in an order that splits leaves in their middle, updates and deletes. Returns when all is done, or the compute
+/// node has died.
+fn work(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, level: Level, told: &mut Told) {
+    dex.set_level(lane, level);
+    for step in 0..3 * KEYS {
+        let key = step * 5 % KEYS;
+        let value = (step % 7 != 6).then_some(100 + step);
+        told.pending = Some((key, value));
+        set(dex, lane, key, value.unwrap_or_default(), 0);
+        let kind = if value.is_some() { OperationKind::Upsert } else { OperationKind::Delete };
+        let Some(done) = pool.try_run(lane, dex.execute(lane, Operation::point(kind))) else { return };
+        done.unwrap();
+        match value {
+            Some(value) => told.records.insert(key, value),
+            None => told.records.remove(&key),
+        };
+    }
+    told.pending = None;
+}
+
+/// Every key has the value that was acknowledged last; the pending one may have its own instead. Returns whether the
+/// compute node has lived to see all.
+fn look(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, told: &Told, what: &str) -> bool {
+    for key in 0..KEYS {
+        set(dex, lane, key, 0, 0);
+        let found = match pool.try_run(lane, dex.execute(lane, Operation::point(OperationKind::Get))) {
+            None => return false,
+            Some(Ok(Outcome::Found)) => Some(output(dex, lane)),
+            Some(Ok(Outcome::Absent)) => None,
+            Some(other) => panic!("{what}: key {key}: {other:?}"),
+        };
+        let acknowledged = told.records.get(&key).copied();
+        let may_be = told.pending.is_some_and(|(pending, value)| pending == key && value == found);
+        assert!(
+            found == acknowledged || may_be,
+            "{what}: key {key} is {found:?}, and {acknowledged:?} was acknowledged"
+        );
+    }
+    true
+}
+
+fn owner_word(pool: &Pool, entry: u32) -> OwnerWord {
+    let region = pool.region.borrow();
+    let word = |at: u64| u64::from_le_bytes(region[at as usize..][..8].try_into().unwrap());
+    let table = crate::remote::address::Address::from_bits(word(owners_offset(
+        &pool.geometry,
+        IndexNumber::new(NUMBER).unwrap(),
+    )));
+    OwnerWord(word(table.offset() + TableShape::word_at(entry) as u64))
+}
+
+#[test]
+fn an_index_opens_itself_and_is_given_up() {
+    let pool = empty_pool();
+    let mut told = Told::default();
+    with_owner(&pool, 1, usize::MAX, |dex, lane| {
+        assert_eq!(get(&pool, dex, lane, 3), None, "no leaves yet");
+        work(&pool, dex, lane, Level::Cache, &mut told);
+        assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Owned(RowId(1))));
+        assert_eq!(owner_word(&pool, 1).decode(), Ok(Owner::Free), "nobody has asked for it");
+        pool.run(lane, Index::leave(dex, lane)).unwrap();
+        assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Free));
+        let refused = point(&pool, dex, lane, OperationKind::Get, 3, 0).unwrap_err();
+        assert!(matches!(refused.cause, Cause::NotOwner { row: RowId(0), .. }), "{refused:?}");
+    });
+    with_owner(&pool, 2, usize::MAX, |dex, lane| {
+        assert!(look(&pool, dex, lane, &told, "the next owner"));
+        let census = pool.run(lane, dex.validate(lane)).unwrap();
+        assert_eq!(census.records, told.records.len() as u64);
+        assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Owned(RowId(2))));
+    });
+}
+
+#[test]
+fn an_owner_may_die_at_any_line() {
+    for level in [Level::Log, Level::Pool] {
+        let mut deaths = 0;
+        for lives in 0.. {
+            let (pool, mut told) = (empty_pool(), Told::default());
+            with_owner(&pool, 1, lives, |dex, lane| work(&pool, dex, lane, level, &mut told));
+            let died = pool.lives.get() == 0;
+            kill(&pool, 1);
+            with_owner(&pool, 2, usize::MAX, |dex, lane| {
+                assert!(look(&pool, dex, lane, &told, &std::format!("{} after {lives} lines", level.name())));
+                pool.run(lane, dex.validate(lane)).unwrap();
+            });
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+        assert!(deaths > 50, "{deaths}");
+    }
+}
+
+#[test]
+fn a_finder_may_die_at_any_line_too() {
+    let mut deaths = 0;
+    for first in (30..).step_by(13).take(8) {
+        for lives in (0..).step_by(2) {
+            let (pool, mut told) = (empty_pool(), Told::default());
+            with_owner(&pool, 1, first, |dex, lane| work(&pool, dex, lane, Level::Log, &mut told));
+            kill(&pool, 1);
+            let what = std::format!("after {first} and {lives} lines");
+            let lived = with_owner(&pool, 2, lives, |dex, lane| look(&pool, dex, lane, &told, &what));
+            kill(&pool, 2);
+            with_owner(&pool, 3, usize::MAX, |dex, lane| {
+                assert!(look(&pool, dex, lane, &told, &what));
+                pool.run(lane, dex.validate(lane)).unwrap();
+            });
+            if lived {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(deaths > 20, "{deaths}");
+}
