@@ -77,9 +77,9 @@ pub(super) struct Opened<'s> {
     pool: ([u8; 16], u64),
 }
 
+#[cfg(test)]
 impl<'s> Opened<'s> {
     /// What tests have made themselves.
-    #[cfg(test)]
     pub(super) fn for_tests(partition: Partition<'s>, ring: Ring, table: u64) -> Self {
         Self { partition, ring, table, pool: ([0; 16], 0) }
     }

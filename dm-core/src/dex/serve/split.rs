@@ -235,10 +235,7 @@ impl Dex<'_> {
                 Why::Operation(_) => None,
                 Why::Replay(record) => Some((
                     copy(record.key, scratch, &mut key),
-                    match record.value {
-                        Some(place) => Some(copy(place, scratch, &mut value)),
-                        None => None,
-                    },
+                    record.value.map(|place| copy(place, scratch, &mut value)),
                 )),
             };
             let Some((front, left)) = self.tree.leaf_image(FLUSHED).split(scratch) else { return };
