@@ -11,9 +11,9 @@
 //! └───────────────────────┘    └─────────────────────────────────────┘    └───────────────────────┘
 //! ```
 //!
-//! **What exists**: an index that creates its leaves, serves what one compute node owns, splits leaves and scans; and, over
-//! traits, what recovers a dead owner's entries. The two are not joined yet, and leaves are not merged. So the kind is not in
-//! the [registry](crate::registry), and no pool has an index of it.
+//! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
+//! leaves, recovers the entries of dead owners, and gives its own up. Leaves are not merged yet. The kind is not in the
+//! [registry](crate::registry) yet, so no pool has an index of it.
 //!
 //! | room | what it is | exists |
 //! |---|---|---|
@@ -23,7 +23,7 @@
 //! | [`image`] | images of pages in front of their flushes | layout, and which image counts |
 //! | [`pages`](crate::pages) | frames of leaves: fills, changes, dirty pages, eviction; log sequence numbers | yes |
 //! | [`flush`] | a page goes to its memory node: image, page, completion | yes |
-//! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | over traits |
+//! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | yes |
 //! | [`leaf`] | leaves: Sherman's, with an LSN | yes |
 //! | [`parameters`] | what is fixed at creation, and the catalog's block | yes |
 //! | [`serve`] | creation, gets, changes, scans, splits; what an answer means | yes; no merges |
