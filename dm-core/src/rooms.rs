@@ -2,9 +2,11 @@
 //!
 //! A room of a kind of index needs no line here: the [registry](crate::registry) names it.
 
+#[cfg(not(feature = "dex"))]
+use crate::dex;
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::Mutant;
-use crate::{btree, compute, dex, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
+use crate::{btree, compute, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
 
 macro_rules! rooms {
     ([$($Kind:ident $kind:ident),*]) => {
@@ -36,8 +38,8 @@ macro_rules! rooms {
             btree::mutants::DECLARED,
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*
+            #[cfg(not(feature = "dex"))]
             dex::mutants::DECLARED,
-            dex::serve::mutants::DECLARED,
             items::mutants::DECLARED,
         ];
     };

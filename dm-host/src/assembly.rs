@@ -12,12 +12,14 @@ pub(crate) mod tree;
 use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
+use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
 use dm_core::locks::table::Entry;
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::{GENERATIONS, Participant};
+use dm_core::pages::Admission;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::row::Member;
@@ -67,6 +69,14 @@ pub struct Spending {
     /// Collected chunks that are kept at a time, of leaves and nodes (SMART) and of blocks
     /// ([`dm_core::memory::collect`]). Each takes one bit per 16 bytes of chunk.
     pub collected_chunks: usize,
+    /// Bytes for copies of leaves that a compute node owns (DEX).
+    pub page_cache_bytes: u64,
+    /// Which leaves get a place there.
+    pub admission: Admission,
+    /// Lines of 64 bytes that the log of a compute node has at least (DEX). A quarter as many are kept in this process.
+    pub log_lines: usize,
+    /// What an answer means, unless a lane says otherwise (DEX).
+    pub level: Level,
     /// Techniques that can be switched off.
     pub options: Options,
 }
@@ -91,6 +101,10 @@ impl Default for Spending {
             links: 16 << 10,
             returned_blocks: 64 << 10,
             collected_chunks: 16,
+            page_cache_bytes: 64 << 20,
+            admission: Admission::PUBLISHED,
+            log_lines: 32 << 10,
+            level: Level::default(),
             options: Options::default(),
         }
     }

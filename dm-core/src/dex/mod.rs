@@ -33,6 +33,7 @@ pub mod flush;
 pub mod image;
 pub mod leaf;
 pub mod log;
+pub(crate) mod marks;
 pub mod mutants;
 pub mod ownership;
 pub mod parameters;
@@ -41,5 +42,6 @@ pub mod restore;
 pub mod serve;
 #[cfg(test)]
 mod tests;
+pub use serve::Dex;
 #[doc = include_str!("plan.md")]
 pub mod plan {}

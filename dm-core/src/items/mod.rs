@@ -504,6 +504,10 @@ impl<I: Index> Index for Items<'_, I> {
         self.below.sweep(lane, row).await
     }
 
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.below.leave(lane)
+    }
+
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
         // Every step of a collection is an operation of its own: it looks at all chunks, which may take long.
         drop(self.begin_steps(lane));

@@ -4,6 +4,7 @@
 //! kind: see [`Form`].
 
 mod chime;
+mod dex;
 mod dolphin;
 pub mod parameters;
 mod radix;
@@ -211,6 +212,10 @@ impl Index for AnyIndex<'_, '_, '_> {
 
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
         match_index!(self, index => index.collect_orphans(lane).await)
+    }
+
+    async fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        match_index!(self, index => index.leave(lane).await)
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

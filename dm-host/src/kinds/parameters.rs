@@ -37,6 +37,7 @@ macro_rules! kinds {
                             Ok(dm_core::$kind::parameters::Parameters::with_sizes(key_bytes, value_bytes).into())
                         }
                     )*
+                    #[allow(unreachable_patterns, reason = "a build may have every kind")]
                     kind => Err(IndexParameterError::Kind(kind)),
                 }
             }
@@ -52,6 +53,7 @@ macro_rules! kinds {
                             Ok(dm_core::$kind::parameters::Parameters::decode(version, block)?.into())
                         }
                     )*
+                    #[allow(unreachable_patterns, reason = "a build may have every kind")]
                     kind => Err(IndexParameterError::Kind(kind)),
                 }
             }

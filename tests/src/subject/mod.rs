@@ -1,6 +1,7 @@
 //! What is tested: an index, behind an interface that hides its kind.
 
 pub mod chime;
+pub mod dex;
 pub mod dolphin;
 pub mod items;
 pub mod sherman;

@@ -44,7 +44,6 @@ mod create;
 mod find;
 mod flush;
 mod get;
-pub mod mutants;
 mod own;
 mod replay;
 mod scan;

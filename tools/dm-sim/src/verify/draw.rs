@@ -108,6 +108,20 @@ const MEMORY_BYTES: usize = 512 << 10;
 const WIDE_MEMORY_BYTES: usize = 8 << 20;
 
 impl Draw {
+    /// The compute node in whose part of the keys `key` is, if they are divided evenly.
+    pub(super) fn home_of(&self, key: u32) -> usize {
+        let (key, nodes, keys) = (u64::from(key), self.lanes.len() as u64, u64::from(self.keys.max(1)));
+        (key * nodes / keys) as usize
+    }
+
+    /// A key in the part of compute node `by`, if it has one.
+    pub(super) fn at_home(&self, by: ComputeNode, key: u32) -> u32 {
+        let (nodes, by) = (self.lanes.len() as u32, u32::from(by.0));
+        let first = (self.keys * by).div_ceil(nodes);
+        let end = (self.keys * (by + 1)).div_ceil(nodes);
+        if first < end { first + key % (end - first) } else { key }
+    }
+
     /// The case of `seed`.
     pub fn new(settings: &Settings, seed: u64) -> Self {
         let wide = settings.wide.drawn(seed);

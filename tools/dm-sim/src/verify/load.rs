@@ -29,6 +29,10 @@ const SWEEPS_PERCENT: u32 = 6;
 /// Of 100 scans, so many are as an option asks for.
 const ODD_SCANS_PERCENT: u32 = 30;
 
+/// Of 100 operations on an index whose keys have owners, so many are on keys of the compute node's own part; the others
+/// are on any.
+const HOME_PERCENT: u32 = 85;
+
 /// How an operation ended, with what it left in the scratch.
 #[derive(Clone, Debug)]
 pub enum Ended {
@@ -209,7 +213,10 @@ impl<'a, 'm> Load<'a, 'm> {
         let kind = self.draw.kind_on(by, kind);
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
-        let key = self.rng.below(if hot { keys.min(2) } else { keys });
+        let mut key = self.rng.below(if hot { keys.min(2) } else { keys });
+        if index.has_owners() && self.wide.percent(HOME_PERCENT) {
+            key = self.draw.at_home(by, key);
+        }
         // The number of the operation, so that a value names its writer.
         let value = self.history.operations().len() as u64;
         let call = match kind {

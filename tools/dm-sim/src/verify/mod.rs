@@ -34,6 +34,7 @@ mod chunk_table;
 mod coding;
 pub mod crash;
 mod damage;
+mod dex;
 mod dolphin;
 mod draw;
 mod fault_plan;

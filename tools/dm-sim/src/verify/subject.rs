@@ -56,6 +56,11 @@ pub trait TestAccess: Index {
         false
     }
 
+    /// Whether a compute node serves only keys that it owns.
+    fn has_owners(&self) -> bool {
+        false
+    }
+
     /// A turn, as a keeper makes with every heartbeat, if the index takes part in the pool's epochs.
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         let _ = lane;
@@ -113,6 +118,10 @@ pub trait Opened {
     fn demand_collection(&self) -> bool;
     /// See [`TestAccess::has_epochs`].
     fn has_epochs(&self) -> bool;
+    /// See [`TestAccess::has_owners`].
+    fn has_owners(&self) -> bool;
+    /// See [`Index::leave`].
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
 }
@@ -162,6 +171,12 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn has_epochs(&self) -> bool {
         self.0.has_epochs()
+    }
+    fn has_owners(&self) -> bool {
+        self.0.has_owners()
+    }
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
+        Box::pin(self.0.leave(lane))
     }
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.turn(lane))

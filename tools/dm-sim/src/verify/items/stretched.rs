@@ -203,6 +203,10 @@ impl<I: Index> Index for Stretched<'_, I> {
         self.index.sweep(lane, row)
     }
 
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.leave(lane)
+    }
+
     fn collect_orphans<'a>(
         &'a self,
         lane: &'a Lane<'_>,

@@ -27,7 +27,7 @@ impl Stage<'_> {
     /// Checks the end, when all is quiet: no lane has a lock record, every key can be read, the structure is sound, and
     /// the memory is accounted for.
     pub(super) fn afterwards(&mut self, lanes: &[&[Lane<'_>]], history: &mut History, now_ns: u64) {
-        let alive = self.alive(&history.injected);
+        let mut alive = self.alive(&history.injected);
         if alive.is_empty() {
             // Leases were short, and the last two fenced each other.
             return;
@@ -52,6 +52,10 @@ impl Stage<'_> {
                 let _ = self.account(lanes, &alive, false);
             }
             self.collect_orphans(lanes, &alive);
+        }
+        if self.opened[0].has_owners() {
+            let leaves = alive.split_off(1);
+            self.leave(lanes, &leaves, history.injected.down.is_some());
         }
         let dead_hold = self.look_at_locks(&alive, &history.injected);
         // Otherwise reads would wait for locks that are never released.
@@ -124,6 +128,22 @@ impl Stage<'_> {
         }
         let goes_back = goes_back.map(|(from, to)| format!("a scan goes back from key {from} to key {to}"));
         self.findings.extend(wrong.into_iter().chain(goes_back).map(Finding::Structure));
+    }
+
+    /// All but one of the compute nodes give up what they own. `excused`: a memory node is down.
+    fn leave(&mut self, lanes: &[&[Lane<'_>]], leaves: &[usize], excused: bool) {
+        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        for &node in leaves {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            for lane in lanes[node] {
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
+            }
+            match block_on(lane, &mut fabric, index.leave(lane)).map(|run| run.result) {
+                Ok(Ok(())) => {}
+                _ if excused => {}
+                other => self.findings.push(Finding::Structure(format!("compute node {node} leaves: {other:?}"))),
+            }
+        }
     }
 
     /// Sweeps the rows of dead compute nodes.

@@ -88,6 +88,8 @@ impl Stage<'_> {
         };
         let node = |&count: &u16| (0..count).filter_map(&mut lane).collect();
         let lanes: Vec<Vec<Lane<'_>>> = self.draw.lanes.iter().map(node).collect();
+        // Leases of histories are not told the time: see the kinds' rare marks.
+        lanes.iter().flatten().for_each(|lane| lane.port().set_clock(Some(|| 0)));
         let lanes: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
         let mut record = check::History::new();
         if let Err(why) = self.fill(&lanes, &mut record) {
@@ -165,13 +167,15 @@ impl Stage<'_> {
         let coding = self.coding;
         let mut rng = Rng::new(seed ^ 0x5eed_0004);
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
-        let (index, lane) = (self.opened[0], &lanes[0][0]);
         let mut any = false;
         for key in 0..u64::from(keys) {
             if !rng.percent(filled_percent) {
                 continue;
             }
             any = true;
+            let owned = filling == Filling::Inserts && self.opened[0].has_owners();
+            let node = if owned { self.draw.home_of(key as u32) } else { 0 };
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
             let value = VALUE_FIRST + key;
             record.start_with(key, value);
             let future = start(index, lane, coding, key, Call::Insert { value }, 0);
@@ -187,6 +191,7 @@ impl Stage<'_> {
             }
         }
         if filling == Filling::Bulk && any {
+            let (index, lane) = (self.opened[0], &lanes[0][0]);
             let run = block_on(lane, &mut fabric, index.bulk_finish(lane));
             run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk finish: {error}"))?;
         }

@@ -1,0 +1,3 @@
+//! Marks: DEX counts what the rooms below it declare.
+
+crate::marks::declare_marks! {}

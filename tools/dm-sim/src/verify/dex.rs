@@ -1,0 +1,163 @@
+//! DEX as a subject: few entries of the ownership table, and page caches in which nearly every operation evicts a leaf.
+
+#![cfg(feature = "dex")]
+
+use super::btree::{memory_walk_of_btree, test_access_of_btree};
+use super::crash::Case;
+use super::draw::Draw;
+use super::items::Below;
+use super::memory_walk::{MemoryWalk, TreeNodes};
+use super::settings::Profile;
+use super::subject::TestAccess;
+use super::tree::{LEASE_NS, TreeCase, TreeKind};
+use crate::rng::Rng;
+use dm_core::btree::Options;
+use dm_core::dex::leaf::{Leaf, SPAN_MAX};
+use dm_core::dex::parameters::{Cut, Parameters};
+use dm_core::dex::serve::Level;
+use dm_core::marks::Mark;
+use dm_core::mutants::Mutant;
+use dm_core::pages::{Admission, Cooling, FRAMES_PER_LANE_MIN, Shape};
+use dm_core::registry::KEY_BYTES_MAX;
+use dm_host::assembly::Spending;
+
+/// DEX indexes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dex;
+
+impl TreeKind for Dex {
+    const NAME: &'static str = "dex";
+    /// Its places are not collected: leaves are not merged yet.
+    const ORPHAN_COLLECTION: &'static [Mark] = &[];
+    const WRITES_RECORDS_AT_ONCE: bool = true;
+    const HAS_SPANS: bool = true;
+
+    fn marks() -> Vec<(&'static str, &'static [Mark])> {
+        vec![
+            ("btree", dm_core::btree::MARKS),
+            ("chunks", dm_core::memory::chunks::MARKS),
+            ("pages", dm_core::pages::MARKS),
+        ]
+    }
+
+    /// Nothing is merged. Leaves have no locks, and one writer.
+    fn rare_marks() -> &'static [Mark] {
+        &[
+            Mark::RESTART,
+            Mark::SELF_FENCED,
+            Mark::MERGE,
+            Mark::MERGE_UNDONE,
+            Mark::TORN_READ,
+            Mark::REDO_REPLAYED,
+            Mark::REPAIRER_DIED,
+        ]
+    }
+
+    fn crash_cases() -> Vec<Case> {
+        Vec::new()
+    }
+
+    /// Those of its rooms are found by unit tests, which enumerate deaths line by line.
+    fn mutants() -> Vec<Mutant> {
+        Vec::new()
+    }
+
+    fn profile_for(_: Mutant) -> Option<Profile> {
+        None
+    }
+
+    fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
+        let nodes = draw.lanes.len() as u64;
+        // An entry or several for each compute node; the last key of the histories has an entry, too.
+        let entries = nodes * [1, 1, 2, 3][rng.below(4) as usize];
+        let last = (u64::from(draw.keys) << draw.key_shift) - 1;
+        let parameters = Parameters {
+            key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
+            // One line, most of a line, several lines.
+            value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
+            leaf_span: 2 + rng.below(5) as usize,
+            inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
+            entries: entries.min(u64::from(draw.keys)) as u32,
+            cut: Cut::Even { first: 0, last },
+        };
+        let options = Options { combine: rng.percent(70), hierarchical: rng.percent(70), ..Options::default() };
+        let lanes = draw.lanes.iter().copied().max().unwrap_or(1);
+        let (leaves_at_once, cooling) = (1 + rng.below(3) as usize, Cooling::Map);
+        let admission = [Admission::EAGER, Admission::PUBLISHED, Admission::per_10_000(5_000)][rng.below(3) as usize];
+        let page_bytes = parameters.leaf().bytes;
+        let shape = Shape { page_bytes, lanes, fills_per_lane: leaves_at_once as u16, cooling, admission };
+        let frames = usize::from(lanes) * FRAMES_PER_LANE_MIN + [0, 1, 8, 64][rng.below(4) as usize];
+        let spending = Spending {
+            lanes: 0,
+            cache_bytes: [0, 1 << 10, 16 << 10][rng.below(3) as usize],
+            scratch_bytes_max: 1 << 30,
+            page_records: 1 + rng.below(12) as usize,
+            leaves_at_once,
+            hand_overs_max: rng.below(5) as u8,
+            leaf_locks: 1,
+            returned_nodes: [0, 1, 32][rng.below(3) as usize],
+            generations: draw.generations,
+            page_cache_bytes: 4 * shape.words_for(frames) as u64,
+            admission,
+            // The least, so that rings come round.
+            log_lines: 0,
+            level: [Level::Log, Level::Pool][rng.below(2) as usize],
+            options,
+            ..Spending::default()
+        };
+        TreeCase {
+            parameters: parameters.into(),
+            spending,
+            lock_count: [1, 3, 16, 61][rng.below(4) as usize],
+            chunk_bytes: 8192,
+            lanes: draw.lanes.clone(),
+            digits: None,
+            stretch: None,
+            lease_ns: LEASE_NS,
+        }
+    }
+}
+
+impl Below for Dex {
+    const ITEMS: &'static str = "items over dex";
+    const ITEMS_OPTION: &'static str = "items-over-dex";
+}
+
+impl TestAccess for dm_core::dex::Dex<'_> {
+    fn locks_held(&self) -> usize {
+        self.tree().locks.held()
+    }
+
+    fn has_owners(&self) -> bool {
+        true
+    }
+
+    test_access_of_btree!();
+}
+
+/// What a walk finds.
+const fn nodes(parameters: &Parameters) -> TreeNodes {
+    let leaf = parameters.leaf();
+    TreeNodes { inner: parameters.inner(), leaf_bytes: leaf.bytes, leaf_place_bytes: leaf.bytes }
+}
+
+impl MemoryWalk for Parameters {
+    fn tree(&self) -> Option<TreeNodes> {
+        Some(nodes(self))
+    }
+
+    memory_walk_of_btree!();
+
+    fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {
+        let shape = self.leaf();
+        let leaf = Leaf::new(&shape, image);
+        let mut slots = [0; SPAN_MAX];
+        let count = leaf.sorted(&[0; KEY_BYTES_MAX][..self.key_bytes], None, &mut slots);
+        for &slot in &slots[..count] {
+            let (mut key, mut value) = (vec![0; self.key_bytes], vec![0; self.value_bytes]);
+            leaf.read_key(slot.into(), &mut key);
+            leaf.read_value(slot.into(), &mut value);
+            see(&key, &value);
+        }
+    }
+}
