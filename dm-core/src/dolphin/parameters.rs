@@ -129,39 +129,21 @@ impl Parameters {
     /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` leaves that it READs in
     /// parallel.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(LINE_BYTES);
-            start..start + bytes
-        };
-        let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let last = plan.take(self.key_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
         let leaves_at_once = leaves_at_once.clamp(LEAVES_AT_ONCE_MIN, LEAVES_AT_ONCE_MAX);
-        let recovery = take(LOOK_BYTES + HEADER_BYTES);
-        let (words_at, line_at) = (take(8 * WORDS).start, take(LINE_BYTES).start);
-        let fresh_leaf_at = take(LEAF_BYTES * FRESH_LEAVES).start;
-        let leaves_at = take(LEAF_BYTES * leaves_at_once).start;
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES);
+        let (words_at, line_at) = (plan.take(8 * WORDS).start, plan.take(LINE_BYTES).start);
+        let fresh_leaf_at = plan.take(LEAF_BYTES * FRESH_LEAVES).start;
+        let leaves_at = plan.take(LEAF_BYTES * leaves_at_once).start;
         let block_stride = self.block_bytes();
         let blocks_at_once = page_records.clamp(1, OUTBOX_REQUESTS);
-        let blocks_at = take(block_stride * (1 + blocks_at_once)).start;
-        let build_at = take(BUILD_BYTES).start;
-        let path_at = take(PATH_BYTES * self.key_bytes).start;
-        let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
+        let blocks_at = plan.take(block_stride * (1 + blocks_at_once)).start;
+        let build_at = plan.take(BUILD_BYTES).start;
+        let path_at = plan.take(PATH_BYTES * self.key_bytes).start;
+        let nodes_at = plan.take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        plan.page = plan.take(page_records * (self.key_bytes + self.value_bytes));
         let tree = tree::Scratch {
             last,
             small,

@@ -51,37 +51,19 @@ impl Parameters {
     /// of this index's leaves for one.
     pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
         let leaf = self.leaf();
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let last = plan.take(self.key_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
         let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
-        let fresh_leaf_at = take(leaf.place_bytes).start;
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
+        let fresh_leaf_at = plan.take(leaf.place_bytes).start;
         // Before leaf image 0, the header of its redo record.
-        take(HEADER_BYTES);
-        let leaves_at = take(leaf.place_bytes * leaves_at_once).start;
-        let build_at = take(BUILD_BYTES).start;
-        let path_at = take(PATH_BYTES * self.key_bytes).start;
-        let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
+        plan.take(HEADER_BYTES);
+        let leaves_at = plan.take(leaf.place_bytes * leaves_at_once).start;
+        let build_at = plan.take(BUILD_BYTES).start;
+        let path_at = plan.take(PATH_BYTES * self.key_bytes).start;
+        let nodes_at = plan.take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        plan.page = plan.take(page_records * (self.key_bytes + self.value_bytes));
         let leaf_stride = leaf.place_bytes;
         let scratch = Scratch {
             last,

@@ -55,30 +55,11 @@ impl Parameters {
     /// Scratch of a lane: `page_records` records that a scan returns at most.
     pub fn plan(&self, page_records: usize) -> (ScratchPlan, Scratch) {
         let array = self.array();
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let [key, key_high] = [(); 2].map(|()| take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + Self::REDO_BYTES);
-        let page = take(page_records * array.record_bytes());
-        let [image, load] = [(); 2].map(|()| take(array.bytes()));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES + Self::REDO_BYTES);
+        plan.page = plan.take(page_records * array.record_bytes());
+        let [image, load] = [(); 2].map(|()| plan.take(array.bytes()));
         (plan, Scratch { small, recovery, image, load })
     }
 }
