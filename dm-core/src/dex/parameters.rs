@@ -170,6 +170,8 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Dex;
     const LOCKS_IN_LEAVES: bool = false;
 
+    type Scratch = Scratch;
+
     fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
         Self::with_sizes(key_bytes, value_bytes)
     }
@@ -264,8 +266,8 @@ impl KindParameters for Parameters {
         write!(f, ", {leaf_span} entries a leaf, {inner_span} separators an inner node, {entries} ranges of keys")
     }
 
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+        self.plan(page_records, leaves_at_once)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::operation::span::Span;
 use crate::port::OUTBOX_REQUESTS;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{self, BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -125,10 +125,41 @@ impl Parameters {
             _ => 0,
         }
     }
+}
 
-    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` leaves that it READs in
-    /// parallel.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+impl KindParameters for Parameters {
+    const KIND: IndexKind = IndexKind::Dolphin;
+    const LOCKS_IN_LEAVES: bool = true;
+
+    type Scratch = Scratch;
+
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes;
+        encode |parameters, block| { block.flags = if parameters.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into(); }
+        parse |block| { paper_leaves: block.flags.get() & FLAG_PAPER_LEAVES != 0 }
+    }
+
+    fn leaf_span(&self) -> usize {
+        self.leaf().map_or(0, |leaf| leaf.span)
+    }
+
+    fn inner_span(&self) -> usize {
+        NodeType::LARGEST.slots()
+    }
+
+    fn node_bytes(&self) -> (usize, usize) {
+        (LEAF_BYTES, NODE_BYTES_MAX)
+    }
+
+    fn redo_bytes(&self) -> usize {
+        // Nothing that a dead lane has begun is rolled forward.
+        0
+    }
+
+    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.paper_leaves { f.write_str(", keys of a leaf differ in the last byte only") } else { Ok(()) }
+    }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
         let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
         let last = plan.take(self.key_bytes);
         let small = plan.take(SCRATCH_BYTES).start;
@@ -157,69 +188,6 @@ impl Parameters {
             nodes_at,
         };
         (plan, Scratch { tree, words_at, line_at, blocks_at, block_stride, blocks_at_once })
-    }
-}
-
-impl KindParameters for Parameters {
-    const KIND: IndexKind = IndexKind::Dolphin;
-    const LOCKS_IN_LEAVES: bool = true;
-
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
-
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.flags = if self.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            paper_leaves: block.flags.get() & FLAG_PAPER_LEAVES != 0,
-        }
-    }
-
-    fn leaf_span(&self) -> usize {
-        self.leaf().map_or(0, |leaf| leaf.span)
-    }
-
-    fn inner_span(&self) -> usize {
-        NodeType::LARGEST.slots()
-    }
-
-    fn node_bytes(&self) -> (usize, usize) {
-        (LEAF_BYTES, NODE_BYTES_MAX)
-    }
-
-    fn redo_bytes(&self) -> usize {
-        // Nothing that a dead lane has begun is rolled forward.
-        0
-    }
-
-    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.paper_leaves { f.write_str(", keys of a leaf differ in the last byte only") } else { Ok(()) }
-    }
-
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
     }
 }
 

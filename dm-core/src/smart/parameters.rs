@@ -6,7 +6,7 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use static_assertions::const_assert_eq;
@@ -46,10 +46,34 @@ impl Parameters {
     pub const fn leaf(&self) -> LeafShape {
         LeafShape::new(self.key_bytes, self.value_bytes)
     }
+}
 
-    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` as for a B+-tree, four
-    /// of this index's leaves for one.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+impl KindParameters for Parameters {
+    const KIND: IndexKind = IndexKind::Smart;
+    const LOCKS_IN_LEAVES: bool = true;
+
+    type Scratch = Scratch;
+
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes }
+
+    fn leaf_span(&self) -> usize {
+        // A leaf is a record.
+        1
+    }
+
+    fn inner_span(&self) -> usize {
+        NodeType::LARGEST.slots()
+    }
+
+    fn node_bytes(&self) -> (usize, usize) {
+        (self.leaf().place_bytes, NODE_BYTES_MAX)
+    }
+
+    fn redo_bytes(&self) -> usize {
+        self.leaf().write_bytes()
+    }
+
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
         let leaf = self.leaf();
         let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
         let last = plan.take(self.key_bytes);
@@ -78,60 +102,6 @@ impl Parameters {
             nodes_at,
         };
         (plan, scratch)
-    }
-}
-
-impl KindParameters for Parameters {
-    const KIND: IndexKind = IndexKind::Smart;
-    const LOCKS_IN_LEAVES: bool = true;
-
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
-
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize }
-    }
-
-    fn leaf_span(&self) -> usize {
-        // A leaf is a record.
-        1
-    }
-
-    fn inner_span(&self) -> usize {
-        NodeType::LARGEST.slots()
-    }
-
-    fn node_bytes(&self) -> (usize, usize) {
-        (self.leaf().place_bytes, NODE_BYTES_MAX)
-    }
-
-    fn redo_bytes(&self) -> usize {
-        self.leaf().write_bytes()
-    }
-
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
     }
 }
 

@@ -56,7 +56,7 @@ impl Storage {
             let what = "a memory node of more than 65,535 chunks: the root word cannot name them";
             return Err(AssemblyError::Impossible(what));
         }
-        let (plan, _) = parameters.plan(spending.page_records);
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         let needs = Needs {
             node_bytes: parameters.array().place_bytes(),
             redo_bytes: Parameters::REDO_BYTES,
@@ -85,6 +85,6 @@ impl Storage {
             recovery: place.recovery,
             epochs: place.epochs,
         };
-        granted(place, Toy::new(parts, parameters, parameters.plan(spending.page_records))?)
+        granted(place, Toy::new(parts, parameters, parameters.plan(spending.page_records, spending.leaves_at_once))?)
     }
 }
