@@ -206,6 +206,30 @@ macro_rules! stored_parameters {
 }
 pub(crate) use stored_parameters;
 
+/// What [`KindParameters`] of a kind say whose leaves and inner nodes have as many entries as its creator chooses.
+macro_rules! chosen_spans {
+    () => {
+        fn leaf_span(&self) -> usize {
+            self.leaf_span
+        }
+
+        fn set_leaf_span(&mut self, span: usize) -> bool {
+            self.leaf_span = span;
+            true
+        }
+
+        fn inner_span(&self) -> usize {
+            self.inner_span
+        }
+
+        fn set_inner_span(&mut self, span: usize) -> bool {
+            self.inner_span = span;
+            true
+        }
+    };
+}
+pub(crate) use chosen_spans;
+
 /// Parameters of an index: what is fixed when it is created. This is what the parameters of every kind have in common.
 pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// The kind.

@@ -5,7 +5,7 @@ use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::ScratchPlan;
-use crate::registry::{KindParameters, ParameterError, check_limit, stored_parameters};
+use crate::registry::{KindParameters, ParameterError, check_limit, chosen_spans, stored_parameters};
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
@@ -75,23 +75,7 @@ impl KindParameters for Parameters {
         check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)
     }
 
-    fn leaf_span(&self) -> usize {
-        self.leaf_span
-    }
-
-    fn set_leaf_span(&mut self, span: usize) -> bool {
-        self.leaf_span = span;
-        true
-    }
-
-    fn inner_span(&self) -> usize {
-        self.inner_span
-    }
-
-    fn set_inner_span(&mut self, span: usize) -> bool {
-        self.inner_span = span;
-        true
-    }
+    chosen_spans! {}
 
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().bytes, self.inner().bytes)
