@@ -18,6 +18,7 @@ use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::node_pool::{FreeNode, NodePool, NodeSlab};
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use dm_core::port::Port;
+use dm_core::registry::KindParameters;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
 use dm_core::remote::lock_word::RowId;

@@ -7,6 +7,7 @@
 pub mod span;
 
 use crate::error::{DecodeError, VerbError};
+use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::rpc::Reply;
@@ -163,7 +164,7 @@ pub const RECORD_HEADER_BYTES: usize = 6;
 
 /// Where an operation's arguments, results and buffers are in the lane's scratch: byte ranges, computed from the
 /// index's parameters when it is opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScratchPlan {
     /// Bytes of every key; if keys have lengths, of the longest.
     pub key_bytes: usize,
@@ -189,6 +190,27 @@ pub struct ScratchPlan {
 }
 
 impl ScratchPlan {
+    /// Begins a plan: the operation's own ranges, but no page yet. [`ScratchPlan::take`] adds what else a lane needs.
+    pub fn new(key_bytes: usize, value_bytes: usize) -> Self {
+        Self::behind(0, (key_bytes, key_bytes), value_bytes)
+    }
+
+    /// Begins a plan behind the first `at` bytes of the scratch. Upper bounds of scans may be longer than keys.
+    pub fn behind(at: usize, (key_bytes, key_high_bytes): (usize, usize), value_bytes: usize) -> Self {
+        let mut plan = Self { key_bytes, value_bytes, total_bytes: at, ..Self::default() };
+        plan.key = plan.take(key_bytes);
+        plan.key_high = plan.take(key_high_bytes);
+        [plan.value, plan.expected, plan.output] = [(); 3].map(|()| plan.take(value_bytes));
+        plan
+    }
+
+    /// The next `bytes` of the scratch. Each such range begins a line.
+    pub fn take(&mut self, bytes: usize) -> Range<usize> {
+        let start = self.total_bytes.next_multiple_of(LINE_BYTES);
+        self.total_bytes = (start + bytes).next_multiple_of(LINE_BYTES);
+        start..start + bytes
+    }
+
     /// The same ranges, for a scratch that begins `bytes` further on.
     #[must_use]
     pub(crate) fn moved_back(&self, bytes: usize) -> Self {

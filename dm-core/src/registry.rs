@@ -6,6 +6,7 @@
 //! macro's end behind a feature of this crate: the list is then the same in all crates of a build. The other crates
 //! have a feature of that name, too; without it their files for the kind are empty.
 
+use crate::layout::record::{Le16, Le32};
 use crate::operation::ScratchPlan;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -145,6 +146,110 @@ pub(crate) fn check_limit(what: &'static str, found: usize, least: usize, most: 
     if (least..=most).contains(&found) { Ok(()) } else { Err(ParameterError::Limit { what, found, least, most }) }
 }
 
+/// A field of a parameter block that stores a number, which [`KindParameters::check`] has found to fit.
+pub(crate) trait Stored {
+    fn of(number: usize) -> Self;
+
+    fn number(self) -> usize;
+}
+
+impl Stored for u8 {
+    fn of(number: usize) -> Self {
+        number as Self
+    }
+
+    fn number(self) -> usize {
+        self.into()
+    }
+}
+
+impl Stored for Le16 {
+    fn of(number: usize) -> Self {
+        (number as u16).into()
+    }
+
+    fn number(self) -> usize {
+        self.get().into()
+    }
+}
+
+impl Stored for Le32 {
+    fn of(number: usize) -> Self {
+        (number as u32).into()
+    }
+
+    fn number(self) -> usize {
+        self.get() as usize
+    }
+}
+
+/// What [`KindParameters`] of all kinds have alike: the sizes, and how a parameter block stores the parameters that it
+/// has under their own names. So what is stored is what is read. `encode` and `parse` add what a kind stores in its own
+/// way.
+macro_rules! stored_parameters {
+    ($Block:ident: $($field:ident),+ $(; encode |$parameters:pat_param, $to:ident| $encode:block parse |$from:pat_param| {
+        $($own:ident: $read:expr),*
+    })?) => {
+        fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
+            Self::with_sizes(key_bytes, value_bytes)
+        }
+
+        fn resized(mut self, key_bytes: usize, value_bytes: usize) -> Self {
+            (self.key_bytes, self.value_bytes) = (key_bytes, value_bytes);
+            self
+        }
+
+        fn key_bytes(&self) -> usize {
+            self.key_bytes
+        }
+
+        fn value_bytes(&self) -> usize {
+            self.value_bytes
+        }
+
+        fn encode(&self) -> [u8; $crate::remote::catalog::PARAMETER_BYTES] {
+            let mut block = $Block::ZERO;
+            $(block.$field = $crate::registry::Stored::of(self.$field);)+
+            $({
+                let ($parameters, $to) = (self, &mut block);
+                $encode
+            })?
+            zerocopy::transmute!(block)
+        }
+
+        fn parse(block: &[u8; $crate::remote::catalog::PARAMETER_BYTES]) -> Self {
+            let block: $Block = zerocopy::transmute!(*block);
+            $(let $from = &block;)?
+            Self { $($field: $crate::registry::Stored::number(block.$field),)+ $($($own: $read,)*)? }
+        }
+    };
+}
+pub(crate) use stored_parameters;
+
+/// What [`KindParameters`] of a kind say whose leaves and inner nodes have as many entries as its creator chooses.
+macro_rules! chosen_spans {
+    () => {
+        fn leaf_span(&self) -> usize {
+            self.leaf_span
+        }
+
+        fn set_leaf_span(&mut self, span: usize) -> bool {
+            self.leaf_span = span;
+            true
+        }
+
+        fn inner_span(&self) -> usize {
+            self.inner_span
+        }
+
+        fn set_inner_span(&mut self, span: usize) -> bool {
+            self.inner_span = span;
+            true
+        }
+    };
+}
+pub(crate) use chosen_spans;
+
 /// Parameters of an index: what is fixed when it is created. This is what the parameters of every kind have in common.
 pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// The kind.
@@ -155,6 +260,9 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
 
     /// Whether locks lie in leaves, so that those of a dead compute node are found only by a look at every leaf.
     const LOCKS_IN_LEAVES: bool;
+
+    /// Scratch ranges of a lane, besides the operation's own.
+    type Scratch;
 
     /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`KindParameters::check`].
     fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self;
@@ -225,10 +333,70 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
 
     /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` leaves that it READs in
     /// parallel.
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan;
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Self::Scratch);
 
     /// Writes each parameter besides the sizes of keys and values, with a comma before it.
     fn write_choices(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    fn are_read_back<P: KindParameters>() {
+        let parameters = P::with_sizes(32, 1024);
+        let block = parameters.encode();
+        assert_eq!(P::decode(P::VERSION, &block), Ok(parameters));
+        let later = P::VERSION + 1;
+        let refused = ParameterError::Version { found: later, supported: P::VERSION };
+        assert_eq!(P::decode(later, &block), Err(refused));
+        // Every byte is a parameter's, or a reserved one that has to be zero.
+        for at in 0..PARAMETER_BYTES {
+            let mut other = block;
+            other[at] ^= 1;
+            assert_ne!(P::decode(P::VERSION, &other), Ok(parameters), "{:?}: byte {at}", P::KIND);
+        }
+        assert!(P::decode(P::VERSION, &[0xff; PARAMETER_BYTES]).is_err() && P::decode(P::VERSION, &[0; 64]).is_err());
+    }
+
+    fn limits_are_said<P: KindParameters>() {
+        let say = |key_bytes, value_bytes| {
+            P::with_sizes(8, 8).resized(key_bytes, value_bytes).check().unwrap_err().to_string()
+        };
+        assert_eq!(say(7, 8), "key bytes 7: the index takes 8 to 64");
+        assert_eq!(say(65, 8), "key bytes 65: the index takes 8 to 64");
+        assert_eq!(say(8, 7), "value bytes 7: the index takes 8 to 1024");
+        assert_eq!(say(8, 1025), "value bytes 1025: the index takes 8 to 1024");
+    }
+
+    fn ranges_of_a_scratch_do_not_overlap<P: KindParameters>() {
+        for (page_records, leaves_at_once) in [(0, 0), (1, 1), (17, 40)] {
+            let plan = P::with_sizes(9, 17).plan(page_records, leaves_at_once).0;
+            assert!(plan.page_records() >= page_records);
+            let mut ranges = [plan.key, plan.key_high, plan.value, plan.expected, plan.output, plan.page];
+            ranges.sort_unstable_by_key(|range| (range.start, range.end));
+            assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}: {ranges:?}", P::KIND);
+            assert!(ranges.iter().all(|range| range.end <= plan.total_bytes), "{:?}: {ranges:?}", P::KIND);
+        }
+    }
+
+    macro_rules! of_every_kind {
+        ([$($Kind:ident $kind:ident),*]) => {
+            #[test]
+            fn parameters_of_every_kind() {
+                $({
+                    type Parameters = crate::$kind::parameters::Parameters;
+                    are_read_back::<Parameters>();
+                    limits_are_said::<Parameters>();
+                    ranges_of_a_scratch_do_not_overlap::<Parameters>();
+                })*
+            }
+        };
+    }
+
+    for_each_kind! { [of_every_kind] }
 }

@@ -15,7 +15,7 @@ use dm_core::btree::Options;
 use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
-use dm_core::locks::table::Entry;
+use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::{GENERATIONS, Participant};
@@ -234,10 +234,40 @@ impl Needs {
     }
 }
 
-/// Entries for the locks of every memory node's table, and how many that is for one memory node.
-pub(crate) fn table_entries(place: &Place<'_>) -> (Vec<Entry>, u32) {
-    let locks_per_node = place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1);
-    (lock_entries(place.geometry.len() * locks_per_node as usize), locks_per_node)
+/// The local queues of one compute node for locks of one sort.
+#[derive(Debug)]
+pub(crate) struct LockQueues {
+    entries: Vec<Entry>,
+    /// Entries per memory node.
+    pub(crate) per_node: u32,
+    waiters: Vec<Waiter>,
+    hand_overs_max: u8,
+}
+
+impl LockQueues {
+    /// For locks in the tables of memory nodes: an entry for each.
+    pub(crate) fn of_tables(place: &Place<'_>, spending: &Spending) -> Self {
+        Self::new(place, spending, place.geometry.iter().map(|node| node.lock_count).max().unwrap_or(1))
+    }
+
+    /// For locks in leaves.
+    pub(crate) fn of_leaves(place: &Place<'_>, spending: &Spending) -> Self {
+        Self::new(place, spending, spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX) as u32)
+    }
+
+    fn new(place: &Place<'_>, spending: &Spending, per_node: u32) -> Self {
+        Self {
+            entries: (0..place.geometry.len() * per_node as usize).map(|_| Entry::default()).collect(),
+            per_node,
+            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            hand_overs_max: spending.hand_overs_max,
+        }
+    }
+
+    /// What an index borrows of them.
+    pub(crate) fn table(&self) -> LockTable<'_> {
+        LockTable::new(&self.entries, self.per_node, &self.waiters, self.hand_overs_max)
+    }
 }
 
 fn names(missing: Assumptions) -> String {
@@ -246,10 +276,6 @@ fn names(missing: Assumptions) -> String {
 
 /// More local entries than a compute node has use for, and few enough for the numbers of locks.
 pub(crate) const LEAF_LOCKS_MAX: usize = 1 << 24;
-
-pub(crate) fn lock_entries(count: usize) -> Vec<Entry> {
-    (0..count).map(|_| Entry::default()).collect()
-}
 
 /// Refuses an index that needs what the fabric does not grant.
 pub(crate) fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, AssemblyError> {

@@ -214,34 +214,16 @@ impl TreeScratch {
         page_records: usize,
         leaves_at_once: usize,
     ) -> (ScratchPlan, Self) {
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let (key, key_high) = (take(key_bytes), take(key_bytes));
-        let (separator, help) = (take(key_bytes), take(key_bytes));
-        let (value, expected, output) = (take(value_bytes), take(value_bytes), take(value_bytes));
-        let small = take(SMALL_BYTES).start;
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + node_bytes);
+        let mut plan = ScratchPlan::new(key_bytes, value_bytes);
+        let (separator, help) = (plan.take(key_bytes), plan.take(key_bytes));
+        let small = plan.take(SMALL_BYTES).start;
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES + node_bytes);
         let node_stride = HEADER_BYTES + node_bytes;
         let leaves_at_once = leaves_at_once.max(1);
         let node_buffers = NODE_BUFFERS_MIN.max(leaves_at_once + 1).max(load::LEVELS_AT_ONCE);
-        let nodes = take(node_stride * node_buffers).start;
-        let page = take(page_records * (key_bytes + value_bytes));
-        let plan = ScratchPlan {
-            key_bytes,
-            value_bytes,
-            key: key.clone(),
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
+        let nodes = plan.take(node_stride * node_buffers).start;
+        plan.page = plan.take(page_records * (key_bytes + value_bytes));
+        let key = plan.key.clone();
         let scratch = Self { key, separator, help, small, recovery, nodes, node_stride, node_buffers, leaves_at_once };
         (plan, scratch)
     }

@@ -12,7 +12,6 @@ use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::NodeGeometry;
-use crate::remote::address::Address;
 use crate::remote::catalog::{IndexKind, IndexNumber, IndexSet};
 use crate::remote::chunk::ChunkKind;
 use crate::remote::lock_word::RowId;
@@ -45,10 +44,6 @@ impl<'s, I: Leaves<'s>> Sweep for TreeLocks<'_, 's, I> {
     fn leaves(&self) -> Option<(&I::LeafLocks, usize)> {
         let place_bytes = self.tree.nodes.node_bytes(NodeClass::Leaf);
         I::LeafLocks::IN_NODES.then(|| (self.index.leaf_locks(), place_bytes))
-    }
-
-    fn leaf_at(&self, node: NodeId, offset: u64) -> Address {
-        Address::new(node, offset, 0)
     }
 
     /// Those with locks in nodes: of a kind that this program does not know that is assumed.

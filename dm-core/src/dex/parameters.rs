@@ -15,7 +15,7 @@ use crate::layout::LINE_BYTES;
 use crate::layout::record::{Le16, Le32, Le64, record};
 use crate::operation::ScratchPlan;
 use crate::pages::BadStore;
-use crate::registry::{KindParameters, ParameterError, check_limit};
+use crate::registry::{KindParameters, ParameterError, check_limit, chosen_spans, stored_parameters};
 use crate::remote::catalog::{IndexKind, IndexNumber, PARAMETER_BYTES};
 use crate::remote::row::Row;
 use crate::remote::superblock::Superblock;
@@ -127,21 +127,6 @@ impl Parameters {
         Ok(TableShape::new(self.key_bytes, self.entries)?)
     }
 
-    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
-        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
-        let (mut plan, tree) =
-            TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once);
-        let start = plan.total_bytes.next_multiple_of(LINE_BYTES);
-        let log = start..start + room_bytes(Self::FLIGHT_LINES);
-        let table_bytes = self.table_shape().map_or(0, |shape| shape.bytes());
-        let table = log.end..log.end + table_bytes.next_multiple_of(LINE_BYTES).max(OPEN_BYTES_MIN);
-        let restore = log.end..log.end + restore::room_bytes(self.leaf().bytes).next_multiple_of(LINE_BYTES);
-        let lines = restore.end..restore.end + LINES_BYTES_MIN.next_multiple_of(LINE_BYTES);
-        plan.total_bytes = table.end.max(lines.end);
-        (plan, Scratch { tree, log, table, restore, lines })
-    }
-
     /// Begins the table of index `index` in `image`, of [`TableShape::bytes`]: the caller goes on with [`TableWriter::given`],
     /// [`TableWriter::ranges`] or [`TableWriter::quantiles`].
     pub fn begin_table<'a>(
@@ -170,20 +155,25 @@ impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Dex;
     const LOCKS_IN_LEAVES: bool = false;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    type Scratch = Scratch;
 
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes, leaf_span, inner_span;
+        encode |parameters, block| {
+            block.entries = parameters.entries.into();
+            match parameters.cut {
+                Cut::Given => {}
+                Cut::Even { first, last } => (block.cut, block.first, block.last) = (1, first.into(), last.into()),
+                Cut::Quantiles => block.cut = 2,
+            }
+        }
+        parse |block| {
+            entries: block.entries.get(),
+            cut: match block.cut {
+                1 => Cut::Even { first: block.first.get(), last: block.last.get() },
+                2 => Cut::Quantiles,
+                _ => Cut::Given,
+            }
+        }
     }
 
     fn check_choices(&self) -> Result<(), ParameterError> {
@@ -204,56 +194,7 @@ impl KindParameters for Parameters {
         Ok(())
     }
 
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.leaf_span = (self.leaf_span as u16).into();
-        block.inner_span = (self.inner_span as u16).into();
-        block.entries = self.entries.into();
-        match self.cut {
-            Cut::Given => {}
-            Cut::Even { first, last } => {
-                (block.cut, block.first, block.last) = (1, first.into(), last.into());
-            }
-            Cut::Quantiles => block.cut = 2,
-        }
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            leaf_span: block.leaf_span.get().into(),
-            inner_span: block.inner_span.get().into(),
-            entries: block.entries.get(),
-            cut: match block.cut {
-                1 => Cut::Even { first: block.first.get(), last: block.last.get() },
-                2 => Cut::Quantiles,
-                _ => Cut::Given,
-            },
-        }
-    }
-
-    fn leaf_span(&self) -> usize {
-        self.leaf_span
-    }
-
-    fn set_leaf_span(&mut self, span: usize) -> bool {
-        self.leaf_span = span;
-        true
-    }
-
-    fn inner_span(&self) -> usize {
-        self.inner_span
-    }
-
-    fn set_inner_span(&mut self, span: usize) -> bool {
-        self.inner_span = span;
-        true
-    }
+    chosen_spans! {}
 
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().bytes, self.inner().bytes)
@@ -264,8 +205,17 @@ impl KindParameters for Parameters {
         write!(f, ", {leaf_span} entries a leaf, {inner_span} separators an inner node, {entries} ranges of keys")
     }
 
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
+        let (mut plan, tree) =
+            TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once);
+        let log = plan.take(room_bytes(Self::FLIGHT_LINES));
+        let table_bytes = self.table_shape().map_or(0, |shape| shape.bytes());
+        let table = log.end..log.end + table_bytes.next_multiple_of(LINE_BYTES).max(OPEN_BYTES_MIN);
+        let restore = log.end..log.end + restore::room_bytes(self.leaf().bytes).next_multiple_of(LINE_BYTES);
+        let lines = restore.end..restore.end + LINES_BYTES_MIN.next_multiple_of(LINE_BYTES);
+        plan.total_bytes = table.end.max(lines.end);
+        (plan, Scratch { tree, log, table, restore, lines })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::operation::span::Span;
 use crate::port::OUTBOX_REQUESTS;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{self, BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES};
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -125,94 +125,17 @@ impl Parameters {
             _ => 0,
         }
     }
-
-    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` leaves that it READs in
-    /// parallel.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(LINE_BYTES);
-            start..start + bytes
-        };
-        let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
-        let leaves_at_once = leaves_at_once.clamp(LEAVES_AT_ONCE_MIN, LEAVES_AT_ONCE_MAX);
-        let recovery = take(LOOK_BYTES + HEADER_BYTES);
-        let (words_at, line_at) = (take(8 * WORDS).start, take(LINE_BYTES).start);
-        let fresh_leaf_at = take(LEAF_BYTES * FRESH_LEAVES).start;
-        let leaves_at = take(LEAF_BYTES * leaves_at_once).start;
-        let block_stride = self.block_bytes();
-        let blocks_at_once = page_records.clamp(1, OUTBOX_REQUESTS);
-        let blocks_at = take(block_stride * (1 + blocks_at_once)).start;
-        let build_at = take(BUILD_BYTES).start;
-        let path_at = take(PATH_BYTES * self.key_bytes).start;
-        let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
-        let tree = tree::Scratch {
-            last,
-            small,
-            recovery,
-            fresh_leaf_at,
-            leaves_at,
-            leaf_stride: LEAF_BYTES,
-            leaves_at_once,
-            build_at,
-            path_at,
-            nodes_at,
-        };
-        (plan, Scratch { tree, words_at, line_at, blocks_at, block_stride, blocks_at_once })
-    }
 }
 
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Dolphin;
     const LOCKS_IN_LEAVES: bool = true;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    type Scratch = Scratch;
 
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.flags = if self.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            paper_leaves: block.flags.get() & FLAG_PAPER_LEAVES != 0,
-        }
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes;
+        encode |parameters, block| { block.flags = if parameters.paper_leaves { FLAG_PAPER_LEAVES } else { 0 }.into(); }
+        parse |block| { paper_leaves: block.flags.get() & FLAG_PAPER_LEAVES != 0 }
     }
 
     fn leaf_span(&self) -> usize {
@@ -236,8 +159,35 @@ impl KindParameters for Parameters {
         if self.paper_leaves { f.write_str(", keys of a leaf differ in the last byte only") } else { Ok(()) }
     }
 
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let last = plan.take(self.key_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
+        let leaves_at_once = leaves_at_once.clamp(LEAVES_AT_ONCE_MIN, LEAVES_AT_ONCE_MAX);
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES);
+        let (words_at, line_at) = (plan.take(8 * WORDS).start, plan.take(LINE_BYTES).start);
+        let fresh_leaf_at = plan.take(LEAF_BYTES * FRESH_LEAVES).start;
+        let leaves_at = plan.take(LEAF_BYTES * leaves_at_once).start;
+        let block_stride = self.block_bytes();
+        let blocks_at_once = page_records.clamp(1, OUTBOX_REQUESTS);
+        let blocks_at = plan.take(block_stride * (1 + blocks_at_once)).start;
+        let build_at = plan.take(BUILD_BYTES).start;
+        let path_at = plan.take(PATH_BYTES * self.key_bytes).start;
+        let nodes_at = plan.take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        plan.page = plan.take(page_records * (self.key_bytes + self.value_bytes));
+        let tree = tree::Scratch {
+            last,
+            small,
+            recovery,
+            fresh_leaf_at,
+            leaves_at,
+            leaf_stride: LEAF_BYTES,
+            leaves_at_once,
+            build_at,
+            path_at,
+            nodes_at,
+        };
+        (plan, Scratch { tree, words_at, line_at, blocks_at, block_stride, blocks_at_once })
     }
 }
 

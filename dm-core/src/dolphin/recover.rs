@@ -212,10 +212,6 @@ impl Sweep for Dolphin<'_> {
         Some((self, LEAF_BYTES))
     }
 
-    fn leaf_at(&self, node: NodeId, offset: u64) -> Address {
-        Address::new(node, offset, 0)
-    }
-
     /// All others: their locks may lie in tables, too.
     async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError> {
         let Some(home) = self.tree.geometry.first() else { return Ok(IndexSet::default()) };

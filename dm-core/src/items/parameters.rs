@@ -94,40 +94,20 @@ impl Parameters {
     /// Lays out the scratch of a lane behind the scratch of the index below, with a page of at least `page_bytes`, or
     /// of one record of the largest size.
     pub fn plan(&self, below: &ScratchPlan, page_bytes: usize) -> (ScratchPlan, ItemsScratch) {
-        let base = below.total_bytes.next_multiple_of(64);
-        let mut end = base;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
         let shape = KeyShape::new(below.key_bytes);
         // One byte more: the bound behind the longest key is this key and a zero byte.
-        let (key, key_high) = (take(self.key_bytes_max), take(self.key_bytes_max + 1));
-        let (value, expected, output) =
-            (take(self.value_bytes_max), take(self.value_bytes_max), take(self.value_bytes_max));
-        let lengths = take(LENGTHS_BYTES);
+        let key_bytes = (self.key_bytes_max, self.key_bytes_max + 1);
+        let mut plan = ScratchPlan::behind(below.total_bytes, key_bytes, self.value_bytes_max);
+        plan.lengths = plan.take(LENGTHS_BYTES);
         let record_bytes = RECORD_HEADER_BYTES + self.key_bytes_max + self.value_bytes_max;
-        let page = take(page_bytes.max(record_bytes));
+        plan.page = plan.take(page_bytes.max(record_bytes));
         let scratch = ItemsScratch {
-            entry_key: take(below.key_bytes),
-            path: take(self.key_bytes_max),
-            layers: take(shape.depth_max(self.key_bytes_max) * 8),
-            small: take(SCRATCH_BYTES).start,
+            entry_key: plan.take(below.key_bytes),
+            path: plan.take(self.key_bytes_max),
+            layers: plan.take(shape.depth_max(self.key_bytes_max) * 8),
+            small: plan.take(SCRATCH_BYTES).start,
             // This range is last: what is copied out of a block goes in front of it.
-            blocks: take(self.longest_place_bytes().max(BLOCKS_BYTES_MIN)),
-        };
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes_max,
-            value_bytes: self.value_bytes_max,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths,
-            total_bytes: end,
+            blocks: plan.take(self.longest_place_bytes().max(BLOCKS_BYTES_MIN)),
         };
         (plan, scratch)
     }

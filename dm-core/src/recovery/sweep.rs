@@ -120,7 +120,9 @@ pub(crate) trait Sweep {
     fn leaves(&self) -> Option<(&Self::Leaves, usize)>;
 
     /// The leaf that may be at an offset of a memory node.
-    fn leaf_at(&self, node: NodeId, offset: u64) -> Address;
+    fn leaf_at(&self, node: NodeId, offset: u64) -> Address {
+        Address::new(node, offset, 0)
+    }
 
     /// The other indexes of the pool whose locks such a sweep does not find.
     async fn others(&self, lane: &Lane<'_>) -> Result<IndexSet, OpError>;

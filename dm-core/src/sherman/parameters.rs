@@ -5,7 +5,7 @@ use crate::btree::TreeScratch;
 use crate::btree::inner::{InnerShape, SPAN_MAX as INNER_SPAN_MAX};
 use crate::layout::record::{Le16, Le32, record};
 use crate::operation::ScratchPlan;
-use crate::registry::{KindParameters, ParameterError, check_limit};
+use crate::registry::{KindParameters, ParameterError, check_limit, chosen_spans, stored_parameters};
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
 use static_assertions::const_assert_eq;
@@ -60,75 +60,22 @@ impl Parameters {
     pub const fn inner(&self) -> InnerShape {
         InnerShape::with_span(self.key_bytes, 0, self.inner_span)
     }
-
-    /// Scratch of a lane: `page_records` records a scan returns at most, `leaves_at_once` leaves it READs in parallel.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
-        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
-        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
-    }
 }
 
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Sherman;
     const LOCKS_IN_LEAVES: bool = false;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    type Scratch = TreeScratch;
 
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes, leaf_span, inner_span }
 
     fn check_choices(&self) -> Result<(), ParameterError> {
         check_limit("entries per leaf", self.leaf_span, SPAN_MIN, SPAN_MAX)?;
         check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)
     }
 
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.leaf_span = (self.leaf_span as u16).into();
-        block.inner_span = (self.inner_span as u16).into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            leaf_span: block.leaf_span.get().into(),
-            inner_span: block.inner_span.get().into(),
-        }
-    }
-
-    fn leaf_span(&self) -> usize {
-        self.leaf_span
-    }
-
-    fn set_leaf_span(&mut self, span: usize) -> bool {
-        self.leaf_span = span;
-        true
-    }
-
-    fn inner_span(&self) -> usize {
-        self.inner_span
-    }
-
-    fn set_inner_span(&mut self, span: usize) -> bool {
-        self.inner_span = span;
-        true
-    }
+    chosen_spans! {}
 
     fn node_bytes(&self) -> (usize, usize) {
         (self.leaf().bytes, self.inner().bytes)
@@ -138,7 +85,8 @@ impl KindParameters for Parameters {
         write!(f, ", {} entries a leaf, {} separators an inner node", self.leaf_span, self.inner_span)
     }
 
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, TreeScratch) {
+        let node_bytes = self.leaf().bytes.max(self.inner().bytes);
+        TreeScratch::plan(self.key_bytes, self.value_bytes, node_bytes, page_records, leaves_at_once)
     }
 }

@@ -109,6 +109,7 @@ mod tests {
     use crate::memory::chunks::RequestIds;
     use crate::radix::cache::NodeCache;
     use crate::radix::space::Space;
+    use crate::registry::KindParameters;
     use crate::remote::catalog::IndexNumber;
     use crate::remote::lock_word::RowId;
     use crate::remote::row::Member;

@@ -6,7 +6,7 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::KindParameters;
+use crate::registry::{KindParameters, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use static_assertions::const_assert_eq;
@@ -46,90 +46,15 @@ impl Parameters {
     pub const fn leaf(&self) -> LeafShape {
         LeafShape::new(self.key_bytes, self.value_bytes)
     }
-
-    /// Scratch of a lane: `page_records` records that a scan returns at most, `leaves_at_once` as for a B+-tree, four
-    /// of this index's leaves for one.
-    pub fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
-        let leaf = self.leaf();
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let (key, key_high, last) = (take(self.key_bytes), take(self.key_bytes), take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
-        let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
-        let fresh_leaf_at = take(leaf.place_bytes).start;
-        // Before leaf image 0, the header of its redo record.
-        take(HEADER_BYTES);
-        let leaves_at = take(leaf.place_bytes * leaves_at_once).start;
-        let build_at = take(BUILD_BYTES).start;
-        let path_at = take(PATH_BYTES * self.key_bytes).start;
-        let nodes_at = take(NODE_BYTES_MAX * NODE_IMAGES).start;
-        let page = take(page_records * (self.key_bytes + self.value_bytes));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
-        let leaf_stride = leaf.place_bytes;
-        let scratch = Scratch {
-            last,
-            small,
-            recovery,
-            fresh_leaf_at,
-            leaves_at,
-            leaf_stride,
-            leaves_at_once,
-            build_at,
-            path_at,
-            nodes_at,
-        };
-        (plan, scratch)
-    }
 }
 
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Smart;
     const LOCKS_IN_LEAVES: bool = true;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    type Scratch = Scratch;
 
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self { key_bytes: block.key_bytes.get().into(), value_bytes: block.value_bytes.get() as usize }
-    }
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes }
 
     fn leaf_span(&self) -> usize {
         // A leaf is a record.
@@ -148,8 +73,35 @@ impl KindParameters for Parameters {
         self.leaf().write_bytes()
     }
 
-    fn plan(&self, page_records: usize, leaves_at_once: usize) -> ScratchPlan {
-        self.plan(page_records, leaves_at_once).0
+    fn plan(&self, page_records: usize, leaves_at_once: usize) -> (ScratchPlan, Scratch) {
+        let leaf = self.leaf();
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let last = plan.take(self.key_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
+        let leaves_at_once = leaves_at_once.saturating_mul(LEAVES_FOR_ONE).clamp(1, LEAVES_AT_ONCE_MAX);
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES + leaf.write_bytes());
+        let fresh_leaf_at = plan.take(leaf.place_bytes).start;
+        // Before leaf image 0, the header of its redo record.
+        plan.take(HEADER_BYTES);
+        let leaves_at = plan.take(leaf.place_bytes * leaves_at_once).start;
+        let build_at = plan.take(BUILD_BYTES).start;
+        let path_at = plan.take(PATH_BYTES * self.key_bytes).start;
+        let nodes_at = plan.take(NODE_BYTES_MAX * NODE_IMAGES).start;
+        plan.page = plan.take(page_records * (self.key_bytes + self.value_bytes));
+        let leaf_stride = leaf.place_bytes;
+        let scratch = Scratch {
+            last,
+            small,
+            recovery,
+            fresh_leaf_at,
+            leaves_at,
+            leaf_stride,
+            leaves_at_once,
+            build_at,
+            path_at,
+            nodes_at,
+        };
+        (plan, scratch)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bulk load: records are collected in the scratch of the lane, and written at once.
 
-use super::{Toy, part};
+use super::Toy;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::Locks;
@@ -43,7 +43,7 @@ impl Toy<'_> {
         let (held, root) = self.lock(lane).await.map_err(Interrupt::into_error)?;
         let root = if root.records() == 0 { self.with_chunk(lane, root).await } else { Err(NOT_EMPTY.into()) };
         match root {
-            Ok(root) => self.publish(lane, held, root.next(load.records), self.scratch.load.start).await,
+            Ok(root) => self.publish(lane, held, root.next(load.records), self.scratch.load.at).await,
             Err(interrupt) => {
                 self.release(lane, held).await?;
                 Err(interrupt.into_error())
@@ -54,17 +54,15 @@ impl Toy<'_> {
     /// Appends a record to the load in the scratch. `Err`: it cannot be the next one.
     fn append(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
         lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.load)?;
-            let key = part(front, &self.plan.key);
-            let loaded = image.get(..load.records * self.array.record_bytes()).unwrap_or_default();
-            if self.array.find(loaded, key) != Err(load.records) {
+            let (arguments, image) = self.arguments(self.scratch.load, scratch)?;
+            if self.array.find(image, load.records, arguments.key()) != Err(load.records) {
                 return Err(OpError::harmless(Cause::BadInput("keys of a bulk load must ascend")));
             }
             load.broken = load.records == self.array.capacity;
             if load.broken {
                 return Err(OpError::harmless(Cause::PoolFull));
             }
-            self.array.insert(image, load.records, load.records, key, part(front, &self.plan.value));
+            self.array.insert(image, load.records, load.records, arguments.key(), arguments.value());
             load.records += 1;
             Ok(())
         })

@@ -12,6 +12,7 @@
 
 use crate::layout::record::{cut, mask};
 use core::cmp::Ordering;
+use core::ops::Range;
 
 /// Chunks that root words can name.
 pub const CHUNKS_MAX: u32 = mask(CHUNK_BITS) as u32;
@@ -85,29 +86,24 @@ impl ArrayShape {
         2 * self.bytes()
     }
 
-    fn key<'a>(&self, records: &'a [u8], at: usize) -> &'a [u8] {
+    /// The key of record `at` of an image.
+    pub fn key<'a>(&self, image: &'a [u8], at: usize) -> &'a [u8] {
         let start = at * self.record_bytes();
-        records.get(start..start + self.key_bytes).unwrap_or_default()
+        image.get(start..start + self.key_bytes).unwrap_or_default()
     }
 
-    /// The value of record `at`.
-    pub fn value<'a>(&self, records: &'a [u8], at: usize) -> &'a [u8] {
+    /// Its value.
+    pub fn value<'a>(&self, image: &'a mut [u8], at: usize) -> &'a mut [u8] {
         let end = (at + 1) * self.record_bytes();
-        records.get(end - self.value_bytes..end).unwrap_or_default()
+        image.get_mut(end - self.value_bytes..end).unwrap_or_default()
     }
 
-    /// The same, to be changed.
-    pub fn value_mut<'a>(&self, records: &'a mut [u8], at: usize) -> Option<&'a mut [u8]> {
-        let end = (at + 1) * self.record_bytes();
-        records.get_mut(end - self.value_bytes..end)
-    }
-
-    /// The record with `key` among `records`; `Err`: where it would go.
-    pub fn find(&self, records: &[u8], key: &[u8]) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, records.len() / self.record_bytes());
+    /// The record with `key` among `records` records of an image; `Err`: where it would go.
+    pub fn find(&self, image: &[u8], records: usize, key: &[u8]) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, records);
         while low < high {
             let middle = low.midpoint(high);
-            match self.key(records, middle).cmp(key) {
+            match self.key(image, middle).cmp(key) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(middle),
                 Ordering::Greater => high = middle,
@@ -116,16 +112,9 @@ impl ArrayShape {
         Err(low)
     }
 
-    /// Whether the keys of `records` ascend.
-    pub fn ascend(&self, records: &[u8]) -> bool {
-        let count = records.len() / self.record_bytes();
-        (1..count).all(|at| self.key(records, at - 1) < self.key(records, at))
-    }
-
-    /// Whether the keys of `records` ascend, from `low` on, or `after` it.
-    pub fn ascend_from(&self, records: &[u8], low: &[u8], after: bool) -> bool {
-        let is_in_front = |key: &[u8]| if after { key <= low } else { key < low };
-        self.ascend(records) && (records.is_empty() || !is_in_front(self.key(records, 0)))
+    /// Whether the keys of these records of an image ascend.
+    pub fn ascend(&self, image: &[u8], records: Range<usize>) -> bool {
+        (records.start + 1..records.end).all(|at| self.key(image, at - 1) < self.key(image, at))
     }
 
     /// Makes room at `at` among `records` records of an image, and puts a record there. The image has room for it.
@@ -133,9 +122,7 @@ impl ArrayShape {
         let (start, bytes) = (at * self.record_bytes(), self.record_bytes());
         if let Some(rest) = image.get_mut(start..(records + 1) * bytes) {
             rest.copy_within(..rest.len() - bytes, bytes);
-            for (to, from) in rest.iter_mut().zip(key.iter().chain(value)) {
-                *to = *from;
-            }
+            copy(rest, key.iter().chain(value));
         }
     }
 
@@ -145,6 +132,13 @@ impl ArrayShape {
         if let Some(rest) = image.get_mut(at * bytes..records * bytes) {
             rest.copy_within(bytes.min(rest.len()).., 0);
         }
+    }
+}
+
+/// Copies as many bytes as there is room for.
+pub(super) fn copy<'a>(to: &mut [u8], from: impl IntoIterator<Item = &'a u8>) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
     }
 }
 
@@ -176,14 +170,14 @@ mod tests {
         for step in 0..200_u64 {
             let key = (step * 7 % 20).to_be_bytes();
             let value = [step as u8; 16];
-            match shape.find(&image[..records * 24], &key) {
+            match shape.find(&image, records, &key) {
                 Ok(at) if step % 3 == 0 => {
                     shape.remove(&mut image, records, at);
                     model.remove(&key);
                     records -= 1;
                 }
                 Ok(at) => {
-                    shape.value_mut(&mut image, at).unwrap().copy_from_slice(&value);
+                    shape.value(&mut image, at).copy_from_slice(&value);
                     model.insert(key, value);
                 }
                 Err(at) => {
@@ -196,18 +190,14 @@ mod tests {
             let all: Vec<_> = all.map(|record| (&record[..8], &record[8..])).collect();
             let expected: Vec<_> = model.iter().map(|(key, value)| (&key[..], &value[..])).collect();
             assert_eq!(all, expected);
-            assert!(shape.ascend(&image[..records * 24]));
+            assert!(shape.ascend(&image, 0..records));
         }
     }
 
     #[test]
     fn records_out_of_order_are_noticed() {
         let shape = ArrayShape { key_bytes: 8, value_bytes: 8, capacity: 2 };
-        assert!(!shape.ascend(&[0; 32]), "two equal keys");
-        assert!(shape.ascend(&[0; 16]) && shape.ascend(&[]));
-        let (least, next) = ([0; 8], [0, 0, 0, 0, 0, 0, 0, 1]);
-        assert!(shape.ascend_from(&[0; 16], &least, false) && shape.ascend_from(&[], &next, true));
-        assert!(!shape.ascend_from(&[0; 16], &least, true) && !shape.ascend_from(&[0; 16], &next, false));
-        assert!(!shape.ascend_from(&[0; 32], &least, false));
+        assert!(!shape.ascend(&[0; 32], 0..2), "two equal keys");
+        assert!(shape.ascend(&[0; 32], 1..2) && shape.ascend(&[0; 32], 2..2));
     }
 }

@@ -76,12 +76,11 @@ impl Toy<'_> {
     pub(super) async fn lock(&self, lane: &Lane<'_>) -> Result<(Held, RootWord), Interrupt> {
         let follow = self.parts.options.chain_lock_read.then_some(());
         let (held, is_read) = self.acquire(lane, self.root_at, follow).await?;
-        let root = if is_read { self.seen_root(lane) } else { self.read_root(lane).await };
-        let read = match root {
-            Ok(root) => self.read_array(lane, root).await.map(|()| root),
-            Err(error) => Err(error),
+        let read = async {
+            let root = if is_read { self.seen_root(lane)? } else { self.read_root(lane).await? };
+            self.read_array(lane, root).await.map(|()| root)
         };
-        match read {
+        match read.await {
             Ok(root) => Ok((held, root)),
             Err(error) => {
                 self.release(lane, held).await?;

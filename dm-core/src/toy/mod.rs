@@ -114,7 +114,8 @@ use crate::membership::Recovery;
 use crate::memory::Participant;
 use crate::memory::chunks::RequestIds;
 use crate::memory::rows::RowError;
-use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
+use crate::operation::span::Span;
+use crate::operation::{Arguments, Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::Recoverable;
@@ -128,7 +129,6 @@ use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Assumptions, Space};
 use bulk::BulkLoad;
 use core::future::Future;
-use core::ops::Range;
 use layout::{ArrayShape, CHUNKS_MAX, RootWord};
 use parameters::{Parameters, Scratch};
 use spin::Mutex;
@@ -147,6 +147,8 @@ pub const MARKS: &[Mark] =
     &[Mark::TORN_READ, Mark::LOCKED_READ, Mark::LOCK_LOST, Mark::LOCK_QUEUED, Mark::HAND_OVER, Mark::SETTLED];
 
 const OUT_OF_ORDER: &str = "records out of order";
+
+const SHORT: OpError = OpError::harmless(Cause::BadInput("scratch shorter than planned"));
 
 /// What a toy index on one compute node is put together from.
 pub struct Parts<'s> {
@@ -226,28 +228,9 @@ impl<'s> Toy<'s> {
         OpError::harmless(Cause::Corrupt { address: self.root_at, what })
     }
 
-    /// The scratch before all images, and the image in `range`.
-    fn image<'a>(&self, scratch: &'a mut [u8], range: &Range<usize>) -> Result<(&'a mut [u8], &'a mut [u8]), OpError> {
-        let first = self.scratch.image.start;
-        let split = scratch.split_at_mut_checked(first);
-        let image = split.and_then(|(front, images)| {
-            Some((front, images.get_mut(range.start.checked_sub(first)?..range.end.checked_sub(first)?)?))
-        });
-        image.ok_or(OpError::harmless(Cause::BadInput("scratch shorter than planned")))
-    }
-}
-
-/// The bytes of an argument.
-fn part<'a>(scratch: &'a [u8], range: &Range<usize>) -> &'a [u8] {
-    scratch.get(range.clone()).unwrap_or_default()
-}
-
-/// Copies bytes to a place that is as long.
-fn copy(to: Option<&mut [u8]>, from: Option<&[u8]>) {
-    if let (Some(to), Some(from)) = (to, from)
-        && to.len() == from.len()
-    {
-        to.copy_from_slice(from);
+    /// Arguments and results of the operation, and an image behind them.
+    fn arguments<'a>(&'a self, image: Span, scratch: &'a mut [u8]) -> Result<(Arguments<'a>, &'a mut [u8]), OpError> {
+        self.plan.arguments_and(image, scratch).map_err(|_| SHORT)
     }
 }
 
@@ -329,11 +312,7 @@ impl Index for Toy<'_> {
         if root == RootWord::NONE {
             return Ok(Census::default());
         }
-        let ascend = lane.port().with(|scratch| {
-            let records = scratch.get(self.scratch.image.clone())?.get(..root.records() * self.array.record_bytes())?;
-            Some(self.array.ascend(records))
-        });
-        if ascend != Some(true) {
+        if !lane.port().with(|scratch| self.array.ascend(self.scratch.image.of(scratch), 0..root.records())) {
             return Err(self.corrupt(OUT_OF_ORDER));
         }
         let (records, slots) = (root.records() as u64, self.array.capacity as u64);
@@ -356,9 +335,5 @@ impl Index for Toy<'_> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         self.sweep_row(lane, row).await
-    }
-
-    fn cache_bytes(&self) -> (u64, u64) {
-        (0, 0)
     }
 }

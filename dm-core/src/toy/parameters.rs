@@ -4,7 +4,8 @@ use super::layout::{ArrayShape, RECORDS_MAX};
 use crate::layout::record::{Le16, Le32, record};
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
-use crate::registry::{KindParameters, ParameterError, check_limit};
+use crate::operation::span::Span;
+use crate::registry::{KindParameters, ParameterError, check_limit, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -51,77 +52,18 @@ impl Parameters {
     /// Bytes of the largest redo record that a lane can repeat. The index makes none; this is for those of other
     /// indexes, whose locks lie in the same tables: a node of theirs.
     pub const REDO_BYTES: usize = 1024;
-
-    /// Scratch of a lane: `page_records` records that a scan returns at most.
-    pub fn plan(&self, page_records: usize) -> (ScratchPlan, Scratch) {
-        let array = self.array();
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let [key, key_high] = [(); 2].map(|()| take(self.key_bytes));
-        let [value, expected, output] = [(); 3].map(|()| take(self.value_bytes));
-        let small = take(SCRATCH_BYTES).start;
-        let recovery = take(LOOK_BYTES + HEADER_BYTES + Self::REDO_BYTES);
-        let page = take(page_records * array.record_bytes());
-        let [image, load] = [(); 2].map(|()| take(array.bytes()));
-        let plan = ScratchPlan {
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-            key,
-            key_high,
-            value,
-            expected,
-            output,
-            page,
-            lengths: 0..0,
-            total_bytes: end,
-        };
-        (plan, Scratch { small, recovery, image, load })
-    }
 }
 
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Toy;
     const LOCKS_IN_LEAVES: bool = false;
 
-    fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self::with_sizes(key_bytes, value_bytes)
-    }
+    type Scratch = Scratch;
 
-    fn resized(self, key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes, ..self }
-    }
-
-    fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes, capacity }
 
     fn check_choices(&self) -> Result<(), ParameterError> {
         check_limit("capacity", self.capacity, 1, RECORDS_MAX)
-    }
-
-    fn encode(&self) -> [u8; PARAMETER_BYTES] {
-        let mut block = ParameterBlock::ZERO;
-        block.key_bytes = (self.key_bytes as u16).into();
-        block.value_bytes = (self.value_bytes as u32).into();
-        block.capacity = (self.capacity as u16).into();
-        zerocopy::transmute!(block)
-    }
-
-    fn parse(block: &[u8; PARAMETER_BYTES]) -> Self {
-        let block: ParameterBlock = zerocopy::transmute!(*block);
-        Self {
-            key_bytes: block.key_bytes.get().into(),
-            value_bytes: block.value_bytes.get() as usize,
-            capacity: block.capacity.get().into(),
-        }
     }
 
     /// The array is its only leaf.
@@ -151,8 +93,14 @@ impl KindParameters for Parameters {
         write!(f, ", at most {} records", self.capacity)
     }
 
-    fn plan(&self, page_records: usize, _: usize) -> ScratchPlan {
-        self.plan(page_records).0
+    fn plan(&self, page_records: usize, _: usize) -> (ScratchPlan, Scratch) {
+        let array = self.array();
+        let mut plan = ScratchPlan::new(self.key_bytes, self.value_bytes);
+        let small = plan.take(SCRATCH_BYTES).start;
+        let recovery = plan.take(LOOK_BYTES + HEADER_BYTES + Self::REDO_BYTES);
+        plan.page = plan.take(page_records * array.record_bytes());
+        let [image, load] = [(); 2].map(|()| Span::new(plan.take(array.bytes()).start, array.bytes()));
+        (plan, Scratch { small, recovery, image, load })
     }
 }
 
@@ -164,9 +112,9 @@ pub struct Scratch {
     /// What recovery READs, and a redo record.
     pub recovery: Range<usize>,
     /// The array that was READ. Everything above lies before it.
-    pub image: Range<usize>,
+    pub image: Span,
     /// The records of a bulk load.
-    pub load: Range<usize>,
+    pub load: Span,
 }
 
 #[cfg(test)]
@@ -175,24 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_is_read_back() {
-        let parameters = Parameters::with_sizes(32, 1024);
-        assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
-        let mut other = parameters.encode();
-        other[20] = 1;
-        assert_eq!(Parameters::decode(1, &other), Err(ParameterError::Unknown));
-        assert_eq!(
-            Parameters::decode(2, &parameters.encode()),
-            Err(ParameterError::Version { found: 2, supported: 1 })
-        );
-    }
-
-    #[test]
-    fn limits_are_said() {
-        let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
-        assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
-        assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
+    fn a_capacity_has_limits() {
         let none = Parameters { capacity: 0, ..Parameters::with_sizes(8, 8) };
-        assert_eq!(say(none), "capacity 0: the index takes 1 to 16383");
+        let said = std::string::ToString::to_string(&none.check().unwrap_err());
+        assert_eq!(said, "capacity 0: the index takes 1 to 16383");
     }
 }

@@ -6,10 +6,8 @@ use crate::lane::Lane;
 use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
-use crate::remote::address::Address;
 use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::lock_word::RowId;
-use crate::verbs::NodeId;
 
 impl Recoverable for Toy<'_> {
     fn site(&self) -> Option<Site<'_>> {
@@ -37,10 +35,6 @@ impl Sweep for Toy<'_> {
 
     fn leaves(&self) -> Option<(&Self, usize)> {
         None
-    }
-
-    fn leaf_at(&self, node: NodeId, offset: u64) -> Address {
-        Address::new(node, offset, 0)
     }
 
     /// All others: their locks may lie in leaves.

@@ -1,7 +1,7 @@
 //! Get and scan: how the array is READ without the lock. Why that is right: [`super`].
 
-use super::layout::RootWord;
-use super::{OUT_OF_ORDER, Toy, copy, part};
+use super::layout::{RootWord, copy};
+use super::{OUT_OF_ORDER, SHORT, Toy};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, word_at};
 use crate::locks::protocol::Locks;
@@ -9,6 +9,7 @@ use crate::marks::Mark;
 use crate::operation::{OpError, Operation, OperationKind, Outcome};
 use crate::remote::HOME;
 use crate::verbs::{Label, Request};
+use core::ops::Range;
 
 /// Versions that a reader meets before it READs under the lock.
 const READS_MAX: u32 = 8;
@@ -22,25 +23,21 @@ impl Toy<'_> {
     pub(super) async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
         let root = self.read(lane).await?;
         lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.image)?;
-            let records = image.get(..root.records() * self.array.record_bytes()).unwrap_or_default();
-            let key = part(front, &self.plan.key);
-            let low = self.array.find(records, key);
+            let (array, (front, image)) = (&self.array, self.scratch.image.split(scratch).ok_or(SHORT)?);
+            let bound = |range: &Range<usize>| front.get(range.clone()).unwrap_or_default();
+            let key = bound(&self.plan.key);
+            let low = array.find(image, root.records(), key);
             let start = low.unwrap_or_else(|gap| gap) + usize::from(operation.after && low.is_ok());
-            let end = if operation.bounded {
-                self.array.find(records, part(front, &self.plan.key_high)).unwrap_or_else(|gap| gap)
-            } else {
-                root.records()
-            };
-            let rest = end.saturating_sub(start);
+            let high = operation.bounded.then(|| array.find(image, root.records(), bound(&self.plan.key_high)));
+            let rest = high.map_or(root.records(), |high| high.unwrap_or_else(|gap| gap)).saturating_sub(start);
             let count = rest.min(operation.limit as usize).min(self.plan.page_records());
-            let record_bytes = self.array.record_bytes();
-            let found = records.get(start * record_bytes..(start + count) * record_bytes).unwrap_or_default();
-            if !self.array.ascend_from(found, key, operation.after) {
+            let first = array.key(image, start);
+            let is_in_front = first < key || operation.after && first == key;
+            if count > 0 && is_in_front || !array.ascend(image, start..start + count) {
                 return Err(self.corrupt(OUT_OF_ORDER).into());
             }
-            let page = self.plan.page.start..self.plan.page.start + count * record_bytes;
-            copy(front.get_mut(page), Some(found));
+            let found = image.get(start * array.record_bytes()..(start + count) * array.record_bytes());
+            copy(front.get_mut(self.plan.page.clone()).unwrap_or_default(), found.unwrap_or_default());
             Ok(Outcome::Page { records: count as u32, more: rest > count })
         })
     }
@@ -76,7 +73,7 @@ impl Toy<'_> {
     pub(super) async fn read_array(&self, lane: &Lane<'_>, root: RootWord) -> Result<(), OpError> {
         let (bytes, offset) = self.records_of(root)?;
         if bytes > 0 {
-            let read = Request::read(Label::Leaf, HOME, offset, bytes, self.scratch.image.start);
+            let read = Request::read(Label::Leaf, HOME, offset, bytes, self.scratch.image.at);
             lane.port().call(read.untimed()).await?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Writes: what an operation does to the array, and how the next version is written.
 
-use super::layout::RootWord;
-use super::{Toy, copy, part};
+use super::Toy;
+use super::layout::{RootWord, copy};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::locks::protocol::{Held, Locks};
@@ -17,7 +17,7 @@ impl Toy<'_> {
         match self.change(lane, kind, root).await {
             Ok((outcome, Some(next))) => {
                 lane.change_is_next();
-                self.publish(lane, held, next, self.scratch.image.start).await?;
+                self.publish(lane, held, next, self.scratch.image.at).await?;
                 Ok(outcome)
             }
             unchanged => {
@@ -48,23 +48,22 @@ impl Toy<'_> {
         records: usize,
     ) -> Result<(Outcome, Option<usize>), Interrupt> {
         use OperationKind::{Delete, DeleteIf, Get, Insert, Scan, Update, UpdateIf, Upsert};
-        let (array, plan) = (&self.array, &self.plan);
+        let array = &self.array;
         lane.port().with(|scratch| {
-            let (front, image) = self.image(scratch, &self.scratch.image)?;
-            let known = image.get(..records * array.record_bytes()).unwrap_or_default();
-            let at = match array.find(known, part(front, &plan.key)) {
+            let (mut arguments, image) = self.arguments(self.scratch.image, scratch)?;
+            let at = match array.find(image, records, arguments.key()) {
                 Ok(at) => at,
                 Err(_) if !matches!(kind, Insert | Upsert) => return Ok((Outcome::Absent, None)),
                 Err(_) if records >= array.capacity => return Err(Interrupt::NoMemory),
                 Err(gap) => {
-                    array.insert(image, records, gap, part(front, &plan.key), part(front, &plan.value));
+                    array.insert(image, records, gap, arguments.key(), arguments.value());
                     return Ok((Outcome::Inserted, Some(records + 1)));
                 }
             };
-            let value = array.value(known, at);
-            let differs = matches!(kind, UpdateIf | DeleteIf) && value != part(front, &plan.expected);
+            let value = array.value(image, at);
+            let differs = matches!(kind, UpdateIf | DeleteIf) && *value != *arguments.expected();
             if matches!(kind, Get | Insert) || differs {
-                copy(front.get_mut(plan.output.clone()), Some(value));
+                copy(arguments.output(), &*value);
             }
             Ok(match kind {
                 Get | Scan => (Outcome::Found, None),
@@ -75,7 +74,7 @@ impl Toy<'_> {
                     (Outcome::Deleted, Some(records - 1))
                 }
                 Update | UpdateIf | Upsert => {
-                    copy(array.value_mut(image, at), Some(part(front, &plan.value)));
+                    copy(value, arguments.value());
                     (if kind == Upsert { Outcome::Replaced } else { Outcome::Updated }, Some(records))
                 }
             })

@@ -1,12 +1,11 @@
 //! What B+-trees have in common: inner nodes, the tables of their locks, and the memory for both.
 
-use super::{AssemblyError, Needs, Place, Spending, huge_zeroes, table_entries};
+use super::{AssemblyError, LockQueues, Needs, Place, Spending, huge_zeroes};
 use dm_core::btree::descent::RootCopy;
 use dm_core::btree::inner::InnerShape;
 use dm_core::btree::{Tree, TreeScratch};
 use dm_core::compute::batches::{BatchSlot, Batches, Bucket};
 use dm_core::compute::cache::IndexCache;
-use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::node_pool::{FreeNode, NodeLimbo, NodePool, NodeSlab, WaitingNode};
 use dm_core::remote::catalog::root_offset;
@@ -42,15 +41,13 @@ impl Sizes {
 /// What one compute node's copy of a B+-tree borrows.
 #[derive(Debug)]
 pub(crate) struct TreeStorage {
-    entries: Vec<Entry>,
-    waiters: Vec<Waiter>,
+    locks: LockQueues,
     returned: Vec<FreeNode>,
     waiting: Vec<WaitingNode>,
     returned_nodes: usize,
     slab_count: usize,
     words: MmapMut,
     requests: RequestIds,
-    locks_per_node: u32,
     buckets: [Vec<spin::Mutex<Bucket>>; 2],
     values: Vec<u8>,
     value_bytes: usize,
@@ -59,13 +56,11 @@ pub(crate) struct TreeStorage {
 /// A [`TreeStorage`], ready to be borrowed by a tree.
 #[derive(Debug)]
 pub(crate) struct TreeRoom<'a> {
-    entries: &'a [Entry],
-    waiters: &'a [Waiter],
+    locks: &'a LockQueues,
     slabs: Vec<spin::Mutex<NodeSlab<'a>>>,
     limbo: spin::Mutex<NodeLimbo<'a>>,
     words: &'a [AtomicU32],
     requests: &'a RequestIds,
-    locks_per_node: u32,
     buckets: [&'a [spin::Mutex<Bucket>]; 2],
     batch_slots: Vec<BatchSlot<'a>>,
 }
@@ -75,15 +70,13 @@ impl TreeStorage {
     pub(crate) fn new(place: &Place<'_>, sizes: &Sizes, spending: &Spending) -> Result<Self, AssemblyError> {
         let node_bytes = sizes.leaf_place_bytes.max(sizes.inner.bytes);
         Needs { node_bytes, redo_bytes: node_bytes, lane_bytes: sizes.lane_bytes }.check(place, spending)?;
-        let (entries, locks_per_node) = table_entries(place);
         let slab_count = place.geometry.len() * NodeClass::COUNT;
         let words = IndexCache::words_for(spending.cache_bytes, sizes.key_bytes, sizes.children_max().1);
         let batch_slots = if spending.options.rdwc { spending.lanes } else { 0 };
         // Twice as many buckets as lanes, so that few keys meet in one by chance.
         let buckets = || (0..2 * batch_slots).map(|_| spin::Mutex::new(Bucket::default())).collect();
         Ok(Self {
-            entries,
-            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            locks: LockQueues::of_tables(place, spending),
             returned: vec![FreeNode::default(); slab_count * spending.returned_nodes],
             waiting: vec![WaitingNode::default(); if place.epochs.is_some() { spending.returned_nodes } else { 0 }],
             returned_nodes: spending.returned_nodes,
@@ -93,7 +86,6 @@ impl TreeStorage {
                 reason: error.to_string(),
             })?,
             requests: RequestIds::default(),
-            locks_per_node,
             buckets: [buckets(), buckets()],
             values: vec![0; batch_slots * sizes.value_bytes],
             value_bytes: sizes.value_bytes,
@@ -102,7 +94,7 @@ impl TreeStorage {
 
     /// Makes the room: what the index borrows of this storage.
     pub(crate) fn furnish(&mut self) -> TreeRoom<'_> {
-        let Self { entries, waiters, returned, waiting, words, requests, buckets, values, .. } = self;
+        let Self { locks, returned, waiting, words, requests, buckets, values, .. } = self;
         let slabs = if self.returned_nodes == 0 {
             (0..self.slab_count).map(|_| spin::Mutex::new(NodeSlab::new(&mut []))).collect()
         } else {
@@ -113,15 +105,12 @@ impl TreeStorage {
         let words = <[AtomicU32]>::mut_from_bytes(words).map_or(&[][..], |words| words);
         let batch_slots = values.chunks_mut(self.value_bytes).map(BatchSlot::new).collect();
         let buckets = [&*buckets[0], &*buckets[1]];
-        let locks_per_node = self.locks_per_node;
         TreeRoom {
-            entries,
-            waiters,
+            locks,
             slabs,
             limbo: spin::Mutex::new(NodeLimbo::new(waiting)),
             words,
             requests,
-            locks_per_node,
             buckets,
             batch_slots,
         }
@@ -158,7 +147,7 @@ impl<'a> TreeRoom<'a> {
             recovery: place.recovery,
             epochs: place.epochs,
             scratch: sizes.scratch.clone(),
-            locks: LockTable::new(self.entries, self.locks_per_node, self.waiters, spending.hand_overs_max),
+            locks: self.locks.table(),
             batches: Batches::new(self.buckets[0], self.buckets[1], &self.batch_slots),
             nodes,
             cache: cache(self.words, sizes.key_bytes, children_max),

@@ -2,13 +2,12 @@
 
 use super::{Evidence, Kind};
 use crate::assembly::tree::{Sizes, TreeRoom, TreeStorage};
-use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Place, Spending, granted, lock_entries};
+use crate::assembly::{AssemblyError, LockQueues, Place, Spending, granted};
 use dm_core::chime::layout::Leaf;
 use dm_core::chime::parameters::{Parameters, REGION_BYTES_MAX};
 use dm_core::chime::{Chime, LeafLocks};
 use dm_core::compute::hotspot::{self, Hotspot};
 use dm_core::compute::words::{self, WordTable};
-use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::IndexNumber;
@@ -16,36 +15,26 @@ use dm_core::remote::chunk::ChunkKind;
 
 /// What one compute node's copy of a CHIME index borrows besides the memory of its tree.
 struct LeafStorage {
-    entries: Vec<Entry>,
-    waiters: Vec<Waiter>,
+    locks: LockQueues,
     words: Vec<words::RememberedWord>,
     hotspot: Vec<hotspot::Bucket>,
 }
 
 impl LeafStorage {
     fn new(place: &Place<'_>, spending: &Spending) -> Self {
-        let locks = place.geometry.len() * locks_per_node(spending);
+        let locks = LockQueues::of_leaves(place, spending);
+        let words = place.geometry.len() * locks.per_node as usize;
         Self {
-            entries: lock_entries(locks),
-            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
-            words: (0..locks).map(|_| words::RememberedWord::default()).collect(),
+            locks,
+            words: (0..words).map(|_| words::RememberedWord::default()).collect(),
             hotspot: (0..Hotspot::buckets_for(spending.hotspot_bytes)).map(|_| hotspot::Bucket::default()).collect(),
         }
     }
 
-    fn locks(&self, spending: &Spending) -> LeafLocks<'_> {
-        let locks_per_node = locks_per_node(spending) as u32;
-        LeafLocks {
-            table: LockTable::new(&self.entries, locks_per_node, &self.waiters, spending.hand_overs_max),
-            locks_per_node,
-            words: WordTable::new(&self.words),
-        }
+    fn locks(&self) -> LeafLocks<'_> {
+        let (table, words) = (self.locks.table(), WordTable::new(&self.words));
+        LeafLocks { table, locks_per_node: self.locks.per_node, words }
     }
-}
-
-/// Local entries per memory node for locks that lie in leaves.
-fn locks_per_node(spending: &Spending) -> usize {
-    spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX)
 }
 
 impl Kind for Parameters {
@@ -80,7 +69,7 @@ impl Kind for Parameters {
         let rooms: Vec<TreeRoom<'_>> = storages.iter_mut().map(TreeStorage::furnish).collect();
         let indexes = rooms.iter().zip(&leaves).zip(places).map(|((room, leaves), place)| {
             let tree = room.tree(place, &sizes, spending)?;
-            let chime = Chime::new(tree, leaves.locks(spending), self, plan.clone())?;
+            let chime = Chime::new(tree, leaves.locks(), self, plan.clone())?;
             granted(place, chime.with_hotspot(Hotspot::new(&leaves.hotspot)))
         });
         run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?);

@@ -2,8 +2,7 @@
 
 use super::radix;
 use super::{Evidence, Kind};
-use crate::assembly::{AssemblyError, LEAF_LOCKS_MAX, Needs, Place, Spending, granted, lock_entries};
-use dm_core::locks::table::{Entry, LockTable, Waiter};
+use crate::assembly::{AssemblyError, LockQueues, Needs, Place, Spending, granted};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::radix::slot::NODE_BYTES_MAX;
 use dm_core::registry::KindParameters;
@@ -45,16 +44,14 @@ impl Kind for Parameters {
 /// What one compute node's copy of a SMART index borrows.
 #[derive(Debug)]
 struct Storage {
-    entries: Vec<Entry>,
-    waiters: Vec<Waiter>,
+    locks: LockQueues,
     tree: radix::Storage,
 }
 
 /// A [`Storage`], ready to be borrowed by an index.
 #[derive(Debug)]
 struct Room<'a> {
-    entries: &'a [Entry],
-    waiters: &'a [Waiter],
+    locks: &'a LockQueues,
     tree: radix::Room<'a>,
 }
 
@@ -74,19 +71,14 @@ impl Storage {
         };
         needs.check(place, spending)?;
         Ok(Self {
-            entries: lock_entries(place.geometry.len() * Self::locks_per_node(spending)),
-            waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
+            locks: LockQueues::of_leaves(place, spending),
             tree: radix::Storage::new(place, parameters.value_bytes, RETIRED_AT_ONCE_MAX, spending)?,
         })
     }
 
     /// Makes the room: what the index borrows of this storage.
     fn furnish(&mut self) -> Room<'_> {
-        Room { entries: &self.entries, waiters: &self.waiters, tree: self.tree.furnish() }
-    }
-
-    fn locks_per_node(spending: &Spending) -> usize {
-        spending.leaf_locks.clamp(1, LEAF_LOCKS_MAX)
+        Room { locks: &self.locks, tree: self.tree.furnish() }
     }
 }
 
@@ -98,7 +90,6 @@ impl<'a> Room<'a> {
         parameters: &Parameters,
         spending: &Spending,
     ) -> Result<Smart<'a>, AssemblyError> {
-        let locks_per_node = Storage::locks_per_node(spending) as u32;
         let parts = Parts {
             number: place.number,
             owner: place.member,
@@ -106,8 +97,8 @@ impl<'a> Room<'a> {
             geometry: place.geometry,
             capabilities: place.capabilities,
             options: spending.options,
-            locks: LockTable::new(self.entries, locks_per_node, self.waiters, spending.hand_overs_max),
-            locks_per_node,
+            locks: self.locks.table(),
+            locks_per_node: self.locks.per_node,
             batches: self.tree.batches(),
             space: self.tree.space(place),
             cache: self.tree.cache(),

@@ -3,8 +3,7 @@
 #![cfg(feature = "toy")]
 
 use super::{Evidence, Kind};
-use crate::assembly::{AssemblyError, Needs, Place, Spending, granted, table_entries};
-use dm_core::locks::table::{Entry, LockTable, Waiter};
+use crate::assembly::{AssemblyError, LockQueues, Needs, Place, Spending, granted};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::IndexNumber;
@@ -42,9 +41,7 @@ impl Kind for Parameters {
 /// What one compute node's copy of a toy index borrows.
 #[derive(Debug)]
 struct Storage {
-    entries: Vec<Entry>,
-    locks_per_node: u32,
-    waiters: Vec<Waiter>,
+    locks: LockQueues,
     requests: RequestIds,
 }
 
@@ -56,16 +53,14 @@ impl Storage {
             let what = "a memory node of more than 65,535 chunks: the root word cannot name them";
             return Err(AssemblyError::Impossible(what));
         }
-        let (plan, _) = parameters.plan(spending.page_records);
+        let (plan, _) = parameters.plan(spending.page_records, spending.leaves_at_once);
         let needs = Needs {
             node_bytes: parameters.array().place_bytes(),
             redo_bytes: Parameters::REDO_BYTES,
             lane_bytes: plan.total_bytes,
         };
         needs.check(place, spending)?;
-        let (entries, locks_per_node) = table_entries(place);
-        let waiters = (0..spending.lanes).map(|_| Waiter::default()).collect();
-        Ok(Self { entries, locks_per_node, waiters, requests: RequestIds::default() })
+        Ok(Self { locks: LockQueues::of_tables(place, spending), requests: RequestIds::default() })
     }
 
     /// The index. The arguments are those that the storage was made for.
@@ -81,10 +76,10 @@ impl Storage {
             requests: &self.requests,
             geometry: place.geometry,
             options: spending.options,
-            locks: LockTable::new(&self.entries, self.locks_per_node, &self.waiters, spending.hand_overs_max),
+            locks: self.locks.table(),
             recovery: place.recovery,
             epochs: place.epochs,
         };
-        granted(place, Toy::new(parts, parameters, parameters.plan(spending.page_records))?)
+        granted(place, Toy::new(parts, parameters, parameters.plan(spending.page_records, spending.leaves_at_once))?)
     }
 }

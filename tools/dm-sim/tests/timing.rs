@@ -61,9 +61,6 @@ impl Index for ScriptedIndex {
     async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
         Ok(Swept::default())
     }
-    fn cache_bytes(&self) -> (u64, u64) {
-        (0, 0)
-    }
 }
 
 /// Gives every lane `each` operations and notes when and how they ended.

@@ -2,6 +2,7 @@
 
 use super::*;
 use dm_core::operation::OperationKind;
+use dm_core::registry::KindParameters;
 use std::sync::Arc;
 use std::task::Wake;
 

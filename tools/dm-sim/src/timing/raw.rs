@@ -90,8 +90,4 @@ impl Index for RawReads {
     async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
         Err(NOTHING)
     }
-
-    fn cache_bytes(&self) -> (u64, u64) {
-        (0, 0)
-    }
 }

@@ -12,7 +12,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk, TreeNodes, only_holder};
 use super::mixtures::MixedCase;
 use super::settings::Profile;
 use super::subject::TestAccess;
-use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -174,9 +174,7 @@ impl TreeKind for Chime {
         // Without a cache there are no old copies.
         let routes = draw.profile == Profile::OldRoutes;
         let spending = Spending {
-            lanes: 0,
             cache_bytes: [if routes { 16 << 10 } else { 0 }, 1 << 10, 16 << 10][rng.below(3) as usize],
-            scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
@@ -185,22 +183,11 @@ impl TreeKind for Chime {
             // enough for all.
             hotspot_bytes: [0, 0, 128, 64 << 10][rng.below(4) as usize],
             returned_nodes: [if routes { 32 } else { 0 }, 1, 32, FREE_LIST_HOLDS_ALL][rng.below(4) as usize],
-            generations: draw.generations,
             options,
             ..Spending::default()
         };
         let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
-        let parameters = parameters.into();
-        TreeCase {
-            parameters,
-            spending,
-            lock_count,
-            chunk_bytes: 8192,
-            lanes: draw.lanes.clone(),
-            digits: None,
-            stretch: None,
-            lease_ns: LEASE_NS,
-        }
+        TreeCase::new(draw, parameters, spending, lock_count, 8192)
     }
 }
 

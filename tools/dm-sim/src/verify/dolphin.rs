@@ -15,7 +15,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk};
 use super::radix::{INDEX, image};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
-use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -132,29 +132,17 @@ impl TreeKind for Dolphin {
         options.shared_updates = !of_options.percent(10);
         options.shared_inserts = of_options.percent(30);
         let spending = Spending {
-            lanes: 0,
             cache_bytes: [0, 2 << 10, 16 << 10][rng.below(3) as usize],
-            scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             leaf_locks: [1, 3, 64][rng.below(3) as usize],
             // Returned memory is remembered piece by piece, so nothing is lost, whatever the other limits are.
             returned_nodes: FREE_LIST_HOLDS_ALL,
             collected_chunks: COLLECTS_ALL,
-            generations: draw.generations,
             options,
             ..Spending::default()
         };
-        TreeCase {
-            parameters: parameters.into(),
-            spending,
-            lock_count: LOCK_COUNT,
-            chunk_bytes: CHUNK_BYTES,
-            lanes: draw.lanes.clone(),
-            digits,
-            stretch: None,
-            lease_ns: LEASE_NS,
-        }
+        TreeCase { digits, ..TreeCase::new(draw, parameters, spending, LOCK_COUNT, CHUNK_BYTES) }
     }
 }
 

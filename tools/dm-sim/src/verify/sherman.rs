@@ -9,7 +9,7 @@ use super::items::Below;
 use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
-use super::tree::{FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -153,16 +153,13 @@ impl TreeKind for Sherman {
         // Without copies every descent begins at the root and meets half-done changes.
         let cold = draw.profile == Profile::Growth && rng.percent(75);
         let spending = Spending {
-            lanes: 0,
             cache_bytes: if cold { 0 } else { [0, 1 << 10, 16 << 10][rng.below(3) as usize] },
-            scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
             leaf_locks: 1,
             hotspot_bytes: 0,
             returned_nodes: [0, 1, 32, FREE_LIST_HOLDS_ALL][rng.below(4) as usize],
-            generations: draw.generations,
             options,
             ..Spending::default()
         };
@@ -172,17 +169,7 @@ impl TreeKind for Sherman {
             // Copies and free lists, and seldom one lock word for two nodes.
             (spending.cache_bytes, spending.returned_nodes, lock_count) = (16 << 10, FREE_LIST_HOLDS_ALL, 61);
         }
-        let parameters = parameters.into();
-        TreeCase {
-            parameters,
-            spending,
-            lock_count,
-            chunk_bytes: 4096,
-            lanes: draw.lanes.clone(),
-            digits: None,
-            stretch: None,
-            lease_ns: LEASE_NS,
-        }
+        TreeCase::new(draw, parameters, spending, lock_count, 4096)
     }
 }
 

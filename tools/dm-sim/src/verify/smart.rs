@@ -13,7 +13,7 @@ use super::memory_walk::{LeafLocks, MemoryWalk, only_holder};
 use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
-use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, LEASE_NS, TreeCase, TreeKind};
+use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -90,10 +90,6 @@ impl TreeKind for Smart {
         rooms.concat().into_iter().filter(|mutant| !not_tried.contains(mutant)).collect()
     }
 
-    fn profile_for(_: Mutant) -> Option<Profile> {
-        None
-    }
-
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut parameters = Parameters {
             key_bytes: [8, 8, 16, 32][rng.below(4) as usize],
@@ -116,9 +112,7 @@ impl TreeKind for Smart {
             ..Options::default()
         };
         let spending = Spending {
-            lanes: 0,
             cache_bytes: [0, 2 << 10, 16 << 10][rng.below(3) as usize],
-            scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             leaves_at_once: 1 + rng.below(4) as usize,
             hand_overs_max: rng.below(5) as u8,
@@ -126,22 +120,10 @@ impl TreeKind for Smart {
             // Returned memory is remembered piece by piece, so nothing is lost, whatever the other limits are.
             returned_nodes: FREE_LIST_HOLDS_ALL,
             collected_chunks: COLLECTS_ALL,
-            generations: draw.generations,
             options,
             ..Spending::default()
         };
-        let parameters = parameters.into();
-        let lanes = draw.lanes.clone();
-        TreeCase {
-            parameters,
-            spending,
-            lock_count: LOCK_COUNT,
-            chunk_bytes: CHUNK_BYTES,
-            lanes,
-            digits,
-            stretch: None,
-            lease_ns: LEASE_NS,
-        }
+        TreeCase { digits, ..TreeCase::new(draw, parameters, spending, LOCK_COUNT, CHUNK_BYTES) }
     }
 }
 

@@ -5,19 +5,16 @@
 use super::accounting::{Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;
 use super::chunk_table::chunks;
-use super::crash::Case;
 use super::draw::{Draw, Filling};
 use super::items::Below;
 use super::memory_walk::MemoryWalk;
-use super::settings::Profile;
 use super::subject::{TestAccess, turned};
-use super::tree::{LEASE_NS, TreeCase, TreeKind};
+use super::tree::{TreeCase, TreeKind};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::mutants::Mutant;
 use dm_core::operation::OpError;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{IndexNumber, root_offset};
@@ -40,8 +37,6 @@ const LINKS: u32 = 24;
 
 impl TreeKind for Toy {
     const NAME: &'static str = "toy";
-    /// Its chunk is never given back.
-    const ORPHAN_COLLECTION: &'static [Mark] = &[];
     const WRITES_RECORDS_AT_ONCE: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
@@ -52,19 +47,6 @@ impl TreeKind for Toy {
     /// nothing is merged. Repairers have next to nothing to do in which they could die.
     fn rare_marks() -> &'static [Mark] {
         &[Mark::CHUNK_RACE_LOST, Mark::REDO_REPLAYED, Mark::REPAIRER_DIED, Mark::MERGE_UNDONE, Mark::SELF_FENCED]
-    }
-
-    /// A crash leaves one root word or the next.
-    fn crash_cases() -> Vec<Case> {
-        Vec::new()
-    }
-
-    fn mutants() -> Vec<Mutant> {
-        Vec::new()
-    }
-
-    fn profile_for(_: Mutant) -> Option<Profile> {
-        None
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -84,26 +66,16 @@ impl TreeKind for Toy {
             ..Options::default()
         };
         let spending = Spending {
-            lanes: 0,
             cache_bytes: 0,
-            scratch_bytes_max: 1 << 30,
             page_records: 1 + rng.below(12) as usize,
             hand_overs_max: rng.below(5) as u8,
             returned_nodes: 0,
-            generations: draw.generations,
             options,
             ..Spending::default()
         };
-        TreeCase {
-            parameters: parameters.into(),
-            spending,
-            lock_count: [1, 3, 16, 61][rng.below(4) as usize],
-            chunk_bytes: largest.place_bytes().next_multiple_of(4096) as u64,
-            lanes: draw.lanes.clone(),
-            digits: None,
-            stretch: None,
-            lease_ns: LEASE_NS,
-        }
+        let lock_count = [1, 3, 16, 61][rng.below(4) as usize];
+        let chunk_bytes = largest.place_bytes().next_multiple_of(4096) as u64;
+        TreeCase::new(draw, parameters, spending, lock_count, chunk_bytes)
     }
 }
 

@@ -56,6 +56,27 @@ pub struct TreeCase {
 }
 
 impl TreeCase {
+    /// A case whose keys are numbers next to each other. Of `spending`, what is the same for every kind is set here.
+    pub(super) fn new(
+        draw: &Draw,
+        parameters: impl Into<IndexParameters>,
+        mut spending: Spending,
+        lock_count: u32,
+        chunk_bytes: u64,
+    ) -> Self {
+        (spending.lanes, spending.scratch_bytes_max, spending.generations) = (0, 1 << 30, draw.generations);
+        Self {
+            parameters: parameters.into(),
+            spending,
+            lock_count,
+            chunk_bytes,
+            lanes: draw.lanes.clone(),
+            digits: None,
+            stretch: None,
+            lease_ns: LEASE_NS,
+        }
+    }
+
     /// The sizes that the options of `draw` ask for.
     pub(super) fn widen(&mut self, draw: &Draw) {
         let wide = draw.wide;
@@ -155,7 +176,7 @@ pub trait TreeKind: Copy {
     fn rare_marks() -> &'static [Mark];
 
     /// Marks of orphan collection.
-    const ORPHAN_COLLECTION: &'static [Mark];
+    const ORPHAN_COLLECTION: &'static [Mark] = &[];
     /// See [`Subject::writes_records_at_once`].
     const WRITES_RECORDS_AT_ONCE: bool;
     /// Whether its leaves have a number of entries that is chosen.
@@ -169,7 +190,9 @@ pub trait TreeKind: Copy {
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
 
     /// Cases for enumerated deaths.
-    fn crash_cases() -> Vec<crash::Case>;
+    fn crash_cases() -> Vec<crash::Case> {
+        Vec::new()
+    }
 
     /// A scenario of deaths that only this kind has. The error says what went otherwise.
     fn own_deaths() -> Result<(), String> {
@@ -182,7 +205,9 @@ pub trait TreeKind: Copy {
     }
 
     /// Mutants that can be tested in it.
-    fn mutants() -> Vec<Mutant>;
+    fn mutants() -> Vec<Mutant> {
+        Vec::new()
+    }
 
     /// Of these, mutants that no history has shown within few seeds.
     fn unseen() -> &'static [Mutant] {
@@ -201,7 +226,9 @@ pub trait TreeKind: Copy {
 
     /// The profile of histories for a mutant that needs many things to coincide. Other profiles would find it, too,
     /// after some ten times as many seeds.
-    fn profile_for(mutant: Mutant) -> Option<Profile>;
+    fn profile_for(_: Mutant) -> Option<Profile> {
+        None
+    }
 }
 
 /// The options that histories of this kind may have.

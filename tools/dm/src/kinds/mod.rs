@@ -302,5 +302,5 @@ pub fn title(parameters: &IndexParameters) -> &'static str {
 /// Scratch of a lane.
 pub fn scratch(parameters: &IndexParameters, spending: &Spending) -> dm_core::operation::ScratchPlan {
     let (page_records, leaves_at_once) = (spending.page_records, spending.leaves_at_once);
-    match_kind!(&parameters.below, Below(below) => KindParameters::plan(below, page_records, leaves_at_once))
+    match_kind!(&parameters.below, Below(below) => KindParameters::plan(below, page_records, leaves_at_once).0)
 }

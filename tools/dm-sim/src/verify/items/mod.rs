@@ -5,9 +5,7 @@
 
 pub mod stretched;
 
-use super::crash::Case;
 use super::draw::Draw;
-use super::settings::Profile;
 use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::marks::Mark;
@@ -53,10 +51,6 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         case
     }
 
-    fn crash_cases() -> Vec<Case> {
-        Vec::new()
-    }
-
     fn mutants() -> Vec<Mutant> {
         let below = [Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY, Mutant::SETTLE_UNCLOSED];
         [dm_core::items::mutants::DECLARED, &below].concat()
@@ -66,10 +60,6 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     /// occurred in 2,000 histories.
     fn unseen() -> &'static [Mutant] {
         &[Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY]
-    }
-
-    fn profile_for(_: Mutant) -> Option<Profile> {
-        None
     }
 }
 

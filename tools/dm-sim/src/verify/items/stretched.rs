@@ -64,24 +64,8 @@ impl<'i, I: Index> Stretched<'i, I> {
     /// A view of `index`, which has [`Stretch::parameters`]. Pages have room for `page_records`.
     pub fn new(index: &'i I, stretch: &Stretch, page_records: usize) -> Self {
         let Stretch { key_bytes, value_bytes, key_repeats, trims_values } = *stretch;
-        let mut end = index.plan().total_bytes.next_multiple_of(64);
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.next_multiple_of(64);
-            start..start + bytes
-        };
-        let plan = ScratchPlan {
-            key_bytes,
-            value_bytes,
-            key: take(key_bytes),
-            key_high: take(key_bytes),
-            value: take(value_bytes),
-            expected: take(value_bytes),
-            output: take(value_bytes),
-            page: take(page_records * (key_bytes + value_bytes)),
-            lengths: 0..0,
-            total_bytes: end,
-        };
+        let mut plan = ScratchPlan::behind(index.plan().total_bytes, (key_bytes, key_bytes), value_bytes);
+        plan.page = plan.take(page_records * (key_bytes + value_bytes));
         Self { index, plan, key_repeats, trims_values }
     }
 

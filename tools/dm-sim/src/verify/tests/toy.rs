@@ -240,10 +240,6 @@ impl Index for Table {
     async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
         Ok(Swept::default())
     }
-
-    fn cache_bytes(&self) -> (u64, u64) {
-        (0, 0)
-    }
 }
 
 impl TestAccess for Table {
