@@ -36,6 +36,35 @@ pub const SPAN_MAX: usize = 512;
 /// linked.
 const PENDING_WAIT_NS: u64 = 10_000_000;
 
+/// How often in a row something without a deadline looks after the holder of one lock: a walk, a sweep, an orphan
+/// collection. A holder that lives gives its lock back sooner, and the lock of one that does not is taken over by the first
+/// look; but damage may have put the name of a compute node there that lives and knows nothing of it.
+const LOOKS_MAX: u32 = 32;
+
+/// The same for all locks together: several damaged words may be in the way in turn.
+const LOOKS_IN_ALL_MAX: u32 = 4096;
+
+/// Counts how often the holder of a lock was in the way.
+#[derive(Default)]
+pub(crate) struct Looks {
+    lock: Option<LockId>,
+    count: u32,
+    in_all: u32,
+}
+
+impl Looks {
+    /// Whether it may look after what interrupted it once more; if not, the interrupt is an error.
+    pub(crate) fn again(&mut self, interrupt: Interrupt) -> Result<(), OpError> {
+        let Interrupt::Unresponsive(lock_record) = interrupt else { return Ok(()) };
+        if self.lock != Some(lock_record.lock) {
+            (self.lock, self.count) = (Some(lock_record.lock), 0);
+        }
+        self.count += 1;
+        self.in_all += 1;
+        if self.count > LOOKS_MAX || self.in_all > LOOKS_IN_ALL_MAX { Err(interrupt.into_error()) } else { Ok(()) }
+    }
+}
+
 /// Result of a descent to a leaf and a look at it.
 pub(crate) struct Visit<R> {
     /// What was seen.
@@ -137,11 +166,15 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     async fn collect_all_orphans(&self, lane: &Lane<'_>) -> Result<CollectedOrphans, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
+        let mut looks = Looks::default();
         loop {
             let collected_orphans = self.tree().collect_orphans(self, lane).await;
             match collected_orphans {
                 Ok(collected_orphans) => return Ok(collected_orphans),
-                Err(interrupt) => self.overcome(lane, false, interrupt).await?,
+                Err(interrupt) => {
+                    looks.again(interrupt)?;
+                    self.overcome(lane, false, interrupt).await?;
+                }
             }
         }
     }

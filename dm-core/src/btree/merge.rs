@@ -11,7 +11,7 @@
 //! merge that is under way.
 
 use super::Tree;
-use super::leaves::Leaves;
+use super::leaves::{Leaves, Looks};
 use super::node::{self, Header, NodeFlags};
 use super::router::{Cursor, Router};
 use super::unlink::{Pair, Unlink};
@@ -29,7 +29,7 @@ use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
-use crate::remote::lock_word::{HELD, LockId, RowId};
+use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
 use heapless::Vec;
@@ -38,30 +38,6 @@ use heapless::Vec;
 const LEFT: usize = 0;
 const PARENT: usize = 1;
 const RIGHT: usize = 2;
-
-/// How often in a row a walk or a sweep looks after the holder of one lock. Neither has a deadline. A holder that lives
-/// gives its lock back sooner, and the lock of one that does not is taken over by the first look; but damage may have
-/// put the name of a compute node there that lives and knows nothing of it.
-const LOOKS_MAX: u32 = 32;
-
-/// Counts how often in a row the holder of one lock was in the way.
-#[derive(Default)]
-struct Looks {
-    lock: Option<LockId>,
-    count: u32,
-}
-
-impl Looks {
-    /// Whether it may look after what interrupted it once more; if not, the interrupt is an error.
-    fn again(&mut self, interrupt: Interrupt) -> Result<(), OpError> {
-        let Interrupt::Unresponsive(lock_record) = interrupt else { return Ok(()) };
-        if self.lock != Some(lock_record.lock) {
-            *self = Self { lock: Some(lock_record.lock), count: 0 };
-        }
-        self.count += 1;
-        if self.count > LOOKS_MAX { Err(interrupt.into_error()) } else { Ok(()) }
-    }
-}
 
 /// Merges of any index of this family.
 pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {

@@ -583,6 +583,11 @@ impl<'m> Lane<'m> {
         self.check_deadline()
     }
 
+    /// Whether the caller says how long the operation may wait.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.deadline_ns.get() != NO_DEADLINE_NS
+    }
+
     /// How long the operation may still wait, in ns; at least 1.
     pub(crate) fn remaining_ns(&self) -> u64 {
         self.deadline_ns.get().saturating_sub(self.port.elapsed_ns()).saturating_add(1)

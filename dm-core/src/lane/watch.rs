@@ -13,6 +13,8 @@ pub(crate) struct Watch {
     row: (u64, u64),
     row_since_ns: u64,
     seen_row: bool,
+    /// The lease that counts for that row: the longer one of its own and the waiter's.
+    lease_ns: u64,
 }
 
 impl Watch {
@@ -40,9 +42,14 @@ impl Watch {
         self.seen_row.then_some(self.row_since_ns)
     }
 
+    /// How long to pause before the next look at the row, in ns: a lease takes as many looks, however long it is.
+    pub(crate) fn look_pause_ns(&self, lease_ns: u64) -> u64 {
+        self.lease_ns.max(lease_ns) / 64
+    }
+
     /// Stores what the holder's row says. Returns whether the holder's lease is over: a whole lease without a change.
     pub(crate) fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
-        self.looked_ns = now_ns;
+        (self.looked_ns, self.lease_ns) = (now_ns, lease_ns);
         if !self.seen_row || self.row != row {
             self.seen_row = true;
             self.row = row;
@@ -89,6 +96,7 @@ mod tests {
         watch.lost(7, 0, LEASE_NS);
         assert!(watch.lost(7, 500, LEASE_NS));
         watch.saw_row((1, 1), 500, LEASE_NS);
+        assert_eq!(watch.look_pause_ns(LEASE_NS / 2), LEASE_NS / 64, "the longer lease counts");
         assert!(!watch.lost(8, 2000, LEASE_NS));
         assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
         assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));

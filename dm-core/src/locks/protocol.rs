@@ -10,6 +10,9 @@
 //! **Unlocking** is a CAS of the whole word. If another compute node took the lock over, this CAS fails: the lane
 //! learns that its compute node was fenced, and frees nobody else's lock.
 //!
+//! **What bounds it.** Remote bytes say who holds a lock, so damage can keep a lock held for ever. A lane waits until its
+//! deadline, or without one for a minute (a lease if that is longer), and makes a bounded number of attempts in that time.
+//!
 //! [`crate::recovery`] deals with a holder that no longer responds.
 
 pub(crate) use super::kind::Held;
@@ -70,6 +73,18 @@ const ATTEMPTS_MAX: u32 = 1 << 20;
 
 /// First and longest pause between two CAS attempts, in ns. The first is about half a round trip.
 const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
+
+/// A lane that has waited for [`LONG_NS`] pauses for so small a part of its waiting, with or without back-off: the attempts of
+/// a minute are a few thousand.
+const LONG_PART: u64 = 256;
+
+/// From when on a lane has waited for long, in ns. No holder takes so long, unless it is dead, or damage has put its name
+/// there.
+const LONG_NS: u64 = BACK_OFF_NS.1 * LONG_PART;
+
+/// How long a lane without a deadline waits for a lock, in ns, or a lease if that is longer: it has met a dead holder by
+/// then.
+const WAIT_NS_MAX: u64 = 60_000_000_000;
 
 /// Sequences a lane takes at a time from its compute node's counter, without recovery.
 const SEQUENCES_AT_ONCE: u64 = 1 << 10;
@@ -137,6 +152,11 @@ pub(crate) trait Locks: LockKind {
     fn watch_holder(&self, lane: &Lane<'_>, found: u64) -> Watched {
         let Some(recovery) = self.recovery() else { return Watched::Wait(None) };
         recovery.watch_holder(lane, found)
+    }
+
+    /// See [`WAIT_NS_MAX`].
+    fn wait_ns_max(&self) -> u64 {
+        self.recovery().map_or(WAIT_NS_MAX, |recovery| recovery.lease.config().lease_ns().max(WAIT_NS_MAX))
     }
 
     /// Asks for the lock's entry in the local queues without waiting, and tracks `lock_record` from then on. `false`:
@@ -299,10 +319,13 @@ pub(crate) trait Locks: LockKind {
         let mut found = found;
         let mut held = held.freed_as(self.expected(lock, protects));
         let mut pause_ns = BACK_OFF_NS.0;
+        let began_ns = port.elapsed_ns();
+        let wait_ns_max = if lane.has_deadline() { u64::MAX } else { self.wait_ns_max() };
         for _ in 1..ATTEMPTS_MAX {
+            let waited_ns = port.elapsed_ns() - began_ns;
             lane.mark(if Self::is_held(found) { Mark::LOCK_LOST } else { Mark::GUESS_WRONG });
             lane.advance(lock, Stage::Queued);
-            if lane.check_deadline().is_err() {
+            if lane.check_deadline().is_err() || waited_ns > wait_ns_max {
                 break;
             }
             if Self::is_held(found) {
@@ -313,8 +336,9 @@ pub(crate) trait Locks: LockKind {
                     }
                     Watched::Wait(ns) => ns,
                 };
-                if self.techniques().back_off {
+                if self.techniques().back_off || waited_ns > LONG_NS {
                     // Exponential back-off with a lane-dependent part, so that losers do not return in step.
+                    pause_ns = pause_ns.max(waited_ns / LONG_PART);
                     let jitter = (u64::from(lane.next_turn() >> 16) * pause_ns) >> 16;
                     port.push(Request::pause(long_ns.unwrap_or(pause_ns / 2 + jitter / 2)));
                     port.submit().await?;

@@ -10,7 +10,8 @@ use crate::port::State;
 use crate::verbs::Request;
 use core::future::Future;
 
-/// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease.
+/// How long an operation waits for memory at once, in ns: many turns of the epochs, but less than a lease. Before it has a
+/// chunk granted, it waits for half of the time that it has left at most.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// First and longest pause while it waits, in ns.
@@ -93,10 +94,15 @@ impl<'s> Tree<'s> {
         fence_unresponsive.await;
         let port = lane.port();
         let began_ns = port.elapsed_ns();
+        // An operation that would spend all its time would say that the pool is full, though a chunk is left.
+        let patience_ns = if patience.is_left { PATIENCE_NS.min(lane.remaining_ns() / 2) } else { PATIENCE_NS };
         let mut pause_ns = PAUSE_NS.0;
         let mut is_back = false;
-        while !is_back && port.elapsed_ns() - began_ns < PATIENCE_NS && lane.check_deadline().is_ok() {
-            port.call(Request::pause(pause_ns)).await?;
+        while !is_back
+            && lane.check_deadline().is_ok()
+            && let left_ns @ 1.. = patience_ns.saturating_sub(port.elapsed_ns() - began_ns)
+        {
+            port.call(Request::pause(pause_ns.min(left_ns))).await?;
             pause_ns = (pause_ns * 2).min(PAUSE_NS.1);
             is_back = self.space.is_back(asked);
         }

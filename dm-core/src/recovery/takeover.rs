@@ -1,5 +1,8 @@
 //! Waiting for a lock whose holder does not respond, and taking the lock over from a dead holder.
 //!
+//! **What bounds it.** What a row says of its lease is bounded (an hour), and so are the looks in that time, whatever
+//! damage made of it. Operations end by their deadline. What has none counts how often the holder of a lock was in its way.
+//!
 //! Why that is safe: [`takeover`](crate::manual::takeover) and [`leases`](crate::manual::leases).
 
 use crate::lane::watch::Watch;
@@ -79,9 +82,10 @@ pub(crate) trait Recoverable: Locks {
             if let Err(late) = lane.check_deadline() {
                 break Err(late);
             }
-            // As long as a lane waits between two CASes.
-            let pause_ns = site.recovery.lease.config().lease_ns() / 64;
-            if let Err(error) = lane.port().call(Request::pause(pause_ns)).await {
+            // As long as a lane waits between two CASes, or longer if the row says that its lease is longer. What it
+            // says is bounded, and so are the looks at it, even if damage has made it say that.
+            let pause_ns = lane.watch(|watch| watch.look_pause_ns(site.recovery.lease.config().lease_ns()));
+            if let Err(error) = lane.port().call(Request::pause(pause_ns.min(lane.remaining_ns()))).await {
                 break Err(error.into());
             }
         };

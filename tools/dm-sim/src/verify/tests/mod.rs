@@ -191,6 +191,20 @@ fn what_old_copies_show_empty_is_found_when_it_has_come() {
     }
 }
 
+/// Damage that once kept something busy for ever: a walk, a lane that settled, an operation that waited for the epochs.
+#[test]
+fn damage_that_found_endless_loops_ends() {
+    let recovered = Faults::parse("drops,crash,rpc-lost,rpc-repeated").expect("these are kinds of faults");
+    let settings = |faults| Settings { faults, damage: true, ..Settings::default() };
+    for report in [
+        Verifier::new(Recovered(Chime), settings(recovered)).verify([90_001_161]),
+        Verifier::new(Bounded(ItemsOver(Sherman)), settings(DROPS)).verify([90_002_437]),
+        Verifier::new(Recovered(ItemsOver(Chime)), settings(recovered)).verify([700_273]),
+    ] {
+        assert!(report.is_clean(), "{report}");
+    }
+}
+
 #[test]
 fn operations_on_damaged_memory_end() {
     let settings = Settings { faults: DROPS, damage: true, ..Settings::default() };
