@@ -11,11 +11,11 @@ use dm_core::btree::Tree;
 use dm_core::btree::inner::Inner;
 use dm_core::btree::node::{Header, NodeFlags};
 use dm_core::layout::stripes;
-use dm_core::remote::NodeGeometry;
 use dm_core::remote::address::Address;
-use dm_core::remote::catalog::{IndexNumber, root_offset};
+use dm_core::remote::catalog::{IndexNumber, owners_offset, root_offset};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::place::NodeClass;
+use dm_core::remote::{HOME, NodeGeometry};
 use dm_core::verbs::NodeId;
 use dm_host::kinds::IndexParameters;
 
@@ -163,6 +163,13 @@ pub(super) fn inner_node_images(tree: &TreeNodes, geometry: &[NodeGeometry], mem
     images
 }
 
+/// The chunk of the ownership table, if the index has one.
+fn ownership_table(geometry: &[NodeGeometry], memories: &Memories) -> Option<Node> {
+    let (home, number) = (geometry.first()?, IndexNumber::new(0)?);
+    let named = Address::from_bits(memories.get(HOME)?.host.word(owners_offset(home, number)));
+    (!named.is_null()).then_some(Node { node: HOME, offset: named.offset(), bytes: home.chunk_bytes })
+}
+
 /// Chunks of the index, and the nodes in them that it reaches.
 pub(super) fn holdings(
     tree: &TreeNodes,
@@ -171,13 +178,16 @@ pub(super) fn holdings(
     memories: &Memories,
 ) -> Result<Holdings, String> {
     let (leaf, inner) = (tree.leaf_place_bytes as u64, tree.inner.bytes as u64);
+    let table = ownership_table(geometry, memories);
     let sizes = |kind| match kind {
+        ChunkKind::Other if table.is_some() => table.map(|table| table.bytes),
         ChunkKind::Leaf => Some(leaf),
         ChunkKind::Inner => Some(inner),
         ChunkKind::Items if parameters.items.is_some() => Some(UNIT_BYTES),
         _ => None,
     };
     let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };
+    holdings.reached.extend(table);
     let mut found = Found::nothing(parameters);
     walk(tree, geometry, memories, 0, |address, level, image| {
         let bytes = if level == 0 { leaf } else { inner };

@@ -228,6 +228,10 @@ impl<I: TestAccess> TestAccess for Stretched<'_, I> {
         self.index.has_epochs()
     }
 
+    fn has_owners(&self) -> bool {
+        self.index.has_owners()
+    }
+
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         self.index.turn(lane)
     }
