@@ -23,6 +23,8 @@ macro_rules! rooms {
             btree::marks::DECLARED,
             radix::marks::DECLARED,
             $(crate::$kind::marks::DECLARED,)*
+            #[cfg(not(feature = "dex"))]
+            dex::marks::DECLARED,
             items::marks::DECLARED,
         ];
 
