@@ -20,8 +20,10 @@ use crate::layout::fields::Field;
 use crate::layout::stripes::{self, Bytes, BytesMut, Cursor};
 use crate::pages::lsn::Lsn;
 
-pub use crate::sherman::layout::{Leaf, LeafMut, LeafShape, SPAN_MAX, SPAN_MIN};
-pub(crate) use crate::sherman::split::split_images;
+pub use crate::sherman::{
+    layout::{Leaf, LeafMut, LeafShape, SPAN_MAX, SPAN_MIN},
+    split::split_images,
+};
 
 /// Payload bytes of the LSN.
 pub const LSN_BYTES: usize = 8;

@@ -63,13 +63,7 @@ impl Sherman<'_> {
 
 /// Moves the upper half of the leaf in `left` to the new leaf in `right`, whose place is `address`, and links them. The
 /// least key of the upper half goes to `separator`. What else a kind's leaves have behind their headers is its own part.
-pub(crate) fn split_images(
-    shape: &LeafShape,
-    left: &mut [u8],
-    right: &mut [u8],
-    address: Address,
-    separator: &mut [u8],
-) {
+pub fn split_images(shape: &LeafShape, left: &mut [u8], right: &mut [u8], address: Address, separator: &mut [u8]) {
     let mut slots = [0; SPAN_MAX];
     let lowest = [0; KEY_BYTES_MAX];
     let count = Leaf::new(shape, left).sorted(&lowest[..shape.key_bytes], None, &mut slots);
