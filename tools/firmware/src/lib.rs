@@ -95,7 +95,7 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     scratches: &'static mut [[u8; SCRATCH]; LANES],
     open: impl FnOnce(&Place) -> Option<I>,
 ) -> Result<(), Wrong> {
-    let scratch_bytes = parameters.plan(PAGE_RECORDS, LEAVES_AT_ONCE).total_bytes;
+    let scratch_bytes = parameters.plan(PAGE_RECORDS, LEAVES_AT_ONCE).0.total_bytes;
     if SCRATCH < scratch_bytes {
         say!("a lane needs ", scratch_bytes, " bytes of scratch\n");
         return Err(Wrong::of("too little scratch"));

@@ -9,7 +9,7 @@ use super::state::{Appender, Begin, Flight, Full, HeadBound};
 use crate::layout::LINE_BYTES;
 use crate::pages::lsn::Lsn;
 use crate::verbs::LaneId;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use heapless::Vec;
 use spin::Mutex;
 use thiserror::Error;
@@ -59,8 +59,8 @@ pub struct Log<'s> {
     staging: &'s [AtomicU32],
     /// A bit per lane: it waits for a flight of this parity.
     waiting: [&'s [AtomicU32]; 2],
-    /// Seed, incarnation.
-    seal: AtomicU64,
+    /// Seed and incarnation. They are set before the first record, so nobody reads the one without the other.
+    seal: [AtomicU32; 2],
 }
 
 /// Words that [`Log::new`] needs for the marks of `lanes` lanes.
@@ -89,18 +89,25 @@ impl<'s> Log<'s> {
             return Err(RoomError::Marks { words: marks.len(), lanes });
         };
         let state = Mutex::new(Appender::new(ring_lines, staging_lines as u64));
-        Ok(Self { state, durable: AtomicU32::new(0), staging, waiting: [even, odd], seal: AtomicU64::new(0) })
+        Ok(Self {
+            state,
+            durable: AtomicU32::new(0),
+            staging,
+            waiting: [even, odd],
+            seal: [const { AtomicU32::new(0) }; 2],
+        })
     }
 
     /// What tells this ring's records from others.
     pub fn seal(&self) -> Seal {
-        let bits = self.seal.load(Ordering::Relaxed);
-        Seal { seed: (bits >> 32) as u32, incarnation: bits as u32 }
+        let [seed, incarnation] = self.seal.each_ref().map(|word| word.load(Ordering::Relaxed));
+        Seal { seed, incarnation }
     }
 
     /// Sets the seal: the ring is there, and no record was staged.
     pub fn set_seal(&self, seal: Seal) {
-        self.seal.store(u64::from(seal.seed) << 32 | u64::from(seal.incarnation), Ordering::Relaxed);
+        let words = self.seal.iter().zip([seal.seed, seal.incarnation]);
+        words.for_each(|(word, half)| word.store(half, Ordering::Relaxed));
     }
 
     /// The next line that will be assigned: not above that of any record that is staged later. A change notes it in its

@@ -7,6 +7,7 @@ use dm_core::chime::parameters::Parameters;
 use dm_core::chime::{Chime, LeafLocks};
 use dm_core::compute::words::{self, WordTable};
 use dm_core::locks::table::{Entry, LockTable, Waiter};
+use dm_core::registry::KindParameters as _;
 use firmware::pool::Place;
 use firmware::tree::{HAND_OVERS_MAX, Sizes, tree};
 use firmware::{LANES, LEAVES_AT_ONCE, PAGE_RECORDS, run};

@@ -13,6 +13,7 @@ use dm_core::dolphin::{Dolphin, Parts};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::radix::cache::NodeCache;
 use dm_core::radix::space::{Arena, Space};
+use dm_core::registry::KindParameters as _;
 use dm_core::remote::place::NodeClass;
 use firmware::memory::CAPABILITIES;
 use firmware::pool::Place;

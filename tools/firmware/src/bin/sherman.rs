@@ -2,6 +2,7 @@
 #![no_std]
 #![no_main]
 
+use dm_core::registry::KindParameters as _;
 use dm_core::sherman::Sherman;
 use dm_core::sherman::parameters::Parameters;
 use firmware::pool::Place;

@@ -10,6 +10,7 @@ use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::radix::cache::NodeCache;
 use dm_core::radix::space::{Arena, Space};
+use dm_core::registry::KindParameters as _;
 use dm_core::remote::place::NodeClass;
 use dm_core::smart::parameters::Parameters;
 use dm_core::smart::{Parts, Smart};
