@@ -12,8 +12,9 @@
 //! ```
 //!
 //! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
-//! leaves, recovers the entries of dead owners, and gives its own up. Leaves are not merged yet. The kind is not in the
-//! [registry](crate::registry) yet, so no pool has an index of it.
+//! leaves, recovers the entries of dead owners, and gives its own up. Leaves are not merged yet. Only builds with the
+//! feature `dex` have the kind in their [registry](crate::registry): histories of it are not clean yet, and sessions do not
+//! give entries up when they end.
 //!
 //! | room | what it is | exists |
 //! |---|---|---|
