@@ -21,3 +21,10 @@ pub struct BulkLoad {
     /// continue.
     pub(super) broken: bool,
 }
+
+impl BulkLoad {
+    /// Whether it has begun, and has not ended.
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.levels > 0 || self.broken
+    }
+}

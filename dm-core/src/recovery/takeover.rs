@@ -28,9 +28,9 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenRow {
     pub(crate) word: RowWord,
-    pub(super) heartbeat: u64,
+    pub(crate) heartbeat: u64,
     /// What it says of its lease; 0: nothing.
-    pub(super) lease_ns: u64,
+    pub(crate) lease_ns: u64,
 }
 
 /// What a lane needs that recovers a lock.

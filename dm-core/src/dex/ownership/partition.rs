@@ -22,6 +22,16 @@ pub struct EntryCell {
     /// The epoch of this compute node's tenure; 0: it has none.
     tenure: AtomicU32,
     word: Mutex<OwnerWord>,
+    seen: Mutex<Seen>,
+}
+
+/// What operations of a compute node have seen of the life of another one, which has an entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// What its row said: the word, and the heartbeat.
+    row: (u64, u64),
+    /// When it was first seen to say so.
+    since_us: u64,
 }
 
 /// This compute node serves an entry, in this epoch.
@@ -197,6 +207,17 @@ impl<'s> Partition<'s> {
         *seen = word;
         cell.tenure.store(0, Ordering::Release);
         Ok(())
+    }
+
+    /// Takes note of what the row of an entry's owner says at `now_us`. Returns for how long it has said the same, in
+    /// microseconds.
+    pub fn saw_row(&self, entry: u32, row: (u64, u64), now_us: u64) -> u64 {
+        let Some(cell) = self.cell(entry) else { return 0 };
+        let mut seen = cell.seen.lock();
+        if seen.row != row {
+            *seen = Seen { row, since_us: now_us };
+        }
+        now_us.saturating_sub(seen.since_us)
     }
 
     /// This compute node serves the entry from now on, under the word that was noted: nothing of it is in any ring

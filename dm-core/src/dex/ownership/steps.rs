@@ -13,6 +13,7 @@ use crate::operation::{Cause, OpError, unknown};
 use crate::recovery::takeover::{Site, Suspect};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
+use crate::remote::row::RowState;
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
 use core::ops::Range;
@@ -123,6 +124,25 @@ impl TableSite<'_> {
             Owner::Recovering { finder, .. } if finder == me => Entry::Recovering(word),
             Owner::Owned(_) | Owner::Recovering { .. } => Entry::Others(word),
         })
+    }
+
+    /// Looks once at the row of the compute node that has an entry. One round trip.
+    ///
+    /// `true`: that compute node may be dead, and [`TableSite::look_after`] finds out. It is not LIVE, or its heartbeat has
+    /// been the same for a quarter of a lease: so long ago another operation of this compute node looked at it. An owner
+    /// that lives is not waited for.
+    pub async fn may_be_dead(&self, lane: &Lane<'_>, entry: u32, owner: RowId) -> Result<bool, OpError> {
+        let &Self { recovery, geometry, room, .. } = self;
+        let Some(recovery) = recovery else { return Ok(false) };
+        let site = Site { recovery, geometry, owner: recovery.member(), room };
+        let Some(seen) = site.read_row(lane, owner).await? else { return Ok(true) };
+        if seen.word.state() != Some(RowState::Live) {
+            return Ok(true);
+        }
+        let Some(now_us) = lane.port().now_us() else { return Ok(true) };
+        let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
+        let silent_us = self.partition.saw_row(entry, (seen.word.0, seen.heartbeat), now_us);
+        Ok(silent_us >= lease_ns / 4000)
     }
 
     /// Looks after the compute node that has an entry: watches its row; if that has missed its lease, fences it on every

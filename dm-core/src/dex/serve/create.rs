@@ -4,22 +4,48 @@
 //! leaf begins at each boundary. A bulk load with records does the same on its way.
 
 use super::Dex;
+use super::own::Taking;
 use crate::btree::bulk::Bulk;
 use crate::btree::leaves::key_of;
+use crate::btree::load::BulkLoad;
 use crate::lane::{Lane, NO_DEADLINE_NS};
-use crate::operation::OpError;
+use crate::operation::{Cause, OpError};
 use crate::registry::KEY_BYTES_MAX;
 use core::sync::atomic::Ordering;
 
 impl Dex<'_> {
-    /// Makes the leaves of an index that has none, and the inner nodes above.
+    /// Makes the leaves of an index that has none, and the inner nodes above. Fails while somebody loads the index: both
+    /// work with the same state.
     pub(super) async fn create(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        self.load_rest(lane).await
+        let is_load = { self.bulk.lock().is_under_way() } && !self.creating.load(Ordering::Relaxed);
+        if is_load {
+            let what = "a bulk load of this index is under way, or has failed and was not finished";
+            return Err(OpError::harmless(Cause::BadInput(what)));
+        }
+        self.begin_load(true);
+        let created = self.load_rest(lane).await;
+        self.begin_load(false);
+        created
+    }
+
+    /// Forgets what a creation has left that was dropped.
+    fn begin_load(&self, is_creation: bool) {
+        if is_creation || self.creating.load(Ordering::Relaxed) {
+            *self.bulk.lock() = BulkLoad::default();
+            self.cuts.store(0, Ordering::Relaxed);
+        }
+        self.creating.store(is_creation, Ordering::Relaxed);
     }
 
     /// Appends the record in the scratch to a bulk load into an index without leaves.
     pub(super) async fn append_record(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         self.open_to_load(lane).await?;
+        let appended = self.append_behind_cuts(lane).await;
+        self.end_taking(lane);
+        appended
+    }
+
+    async fn append_behind_cuts(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let mut room = [0; KEY_BYTES_MAX];
         let key = lane.port().with(|scratch| key_of(scratch, &self.plan.key, &mut room).len());
         self.cut_to(lane, room.get(..key)).await?;
@@ -30,13 +56,18 @@ impl Dex<'_> {
     /// Makes the records of a bulk load visible, and a leaf for each entry that has none.
     pub(super) async fn finish_load(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         self.open_to_load(lane).await?;
-        self.load_rest(lane).await
+        let finished = self.load_rest(lane).await;
+        self.end_taking(lane);
+        finished
     }
 
-    /// A bulk load needs to know where entries begin.
+    /// A bulk load needs to know where entries begin, and that no lane creates the index meanwhile. The caller ends this
+    /// taking.
     async fn open_to_load(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.open(lane).await?;
+        self.begin_taking(lane, Taking::Creating).await?;
+        self.begin_load(false);
         Ok(())
     }
 

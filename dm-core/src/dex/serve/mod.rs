@@ -161,6 +161,8 @@ pub struct Dex<'s> {
     bulk: Mutex<BulkLoad>,
     /// Boundaries at which the bulk load under way has begun leaves.
     cuts: AtomicU32,
+    /// That bulk load is the creation of an empty index.
+    creating: AtomicBool,
 }
 
 impl<'s> Dex<'s> {
@@ -205,6 +207,7 @@ impl<'s> Dex<'s> {
             levels,
             bulk: Mutex::new(BulkLoad::default()),
             cuts: AtomicU32::new(0),
+            creating: AtomicBool::new(false),
             tree,
         })
     }

@@ -144,7 +144,9 @@ impl<'s> Dex<'s> {
         loop {
             lane.check_deadline()?;
             let mut found = site.claim(lane, entry).await?;
-            if let Entry::Others(_) = found {
+            if let Entry::Others(word) = found
+                && site.may_be_dead(lane, entry, word.row()).await?
+            {
                 found = site.look_after(lane, entry).await?;
             }
             match found {

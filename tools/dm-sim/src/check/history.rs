@@ -172,6 +172,9 @@ pub struct History {
     pages: Vec<(u64, u64)>,
     sequence: u32,
     now_ns: u64,
+    /// Keys of the index have owners: the page of a scan may end where those of its compute node end, and say that there is
+    /// more.
+    pub has_owners: bool,
 }
 
 impl History {
@@ -187,6 +190,7 @@ impl History {
         self.pages.clear();
         self.sequence = 0;
         self.now_ns = 0;
+        self.has_owners = false;
     }
 
     /// States that `key` has `value` before the first operation.

@@ -25,7 +25,7 @@ pub enum PageFault {
         /// How many.
         records: u32,
     },
-    /// It says that there is more and yet has room.
+    /// It says that there is more and yet has room. Where keys have owners: and has no record.
     Short {
         /// How many records it has.
         records: u32,
@@ -72,7 +72,9 @@ pub fn page_fault(history: &History, record: &Record) -> Option<PageFault> {
     if records > limit {
         return Some(PageFault::Limit { records });
     }
-    (more && records < limit).then_some(PageFault::Short { records })
+    // Where keys have owners, a page with a record may end before it is full.
+    let least = if history.has_owners { limit.min(1) } else { limit };
+    (more && records < least).then_some(PageFault::Short { records })
 }
 
 /// Calls `item` with every key of `keys` (ascending) that the page of `operation` says something about, and the get

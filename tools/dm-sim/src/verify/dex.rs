@@ -9,7 +9,7 @@ use super::items::Below;
 use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
-use super::tree::{LEASE_NS, TreeCase, TreeKind};
+use super::tree::{TreeCase, TreeKind};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::dex::leaf::{Leaf, SPAN_MAX};
@@ -113,7 +113,7 @@ impl TreeKind for Dex {
             lanes: draw.lanes.clone(),
             digits: None,
             stretch: None,
-            lease_ns: LEASE_NS,
+            lease_ns: 800_000 << rng.below(4),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The load of a history: starts operations on lanes, carries out faults, and records both.
 
+use super::clocks::Clocks;
 use super::coding::Coding;
 use super::damage::Damage;
 use super::draw::Draw;
@@ -123,6 +124,8 @@ pub struct Load<'a, 'm> {
     taken: usize,
     /// Survivors take over locks of dead compute nodes, and have their queue pairs closed themselves.
     pub recovered: bool,
+    /// The clocks of compute nodes, if the index asks for the time.
+    pub(super) clocks: Option<Clocks<'a>>,
     /// Bytes of memory nodes that change meanwhile.
     pub(super) damage: Option<Damage>,
     /// How numbers become keys.
@@ -180,6 +183,7 @@ impl<'a, 'm> Load<'a, 'm> {
             kept_images: Vec::new(),
             taken: 0,
             recovered: false,
+            clocks: None,
             damage: None,
             coding: Coding::shifted(draw.key_shift),
             history,
@@ -571,6 +575,11 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if let Some(clocks) = &mut self.clocks
+            && let Some(next_ns) = driver.next_ns()
+        {
+            clocks.tick(next_ns, driver.world().memories_mut(), &self.injected.dead);
+        }
         if self.draw.wide.has(WideOption::ShortLeases) {
             self.end_the_fenced(driver);
         }

@@ -8,6 +8,7 @@ use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState, S
 use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind, wide_options};
 use super::walk;
 use super::wide::{WideOption, WideOptions};
+use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -155,6 +156,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         down: Option<NodeId>,
     ) -> Option<PoolState> {
         Bounded(self.0).pool_state(case, config, memories, down)
+    }
+
+    fn beat(&self, case: &TreeCase, config: &Config, memories: &mut Memories, compute_node: ComputeNode) -> bool {
+        case.pool().beat(config, memories, compute_node)
     }
 
     fn after_death(&self) -> AfterDeath {

@@ -254,7 +254,9 @@ impl<S: Subject> Verifier<S> {
             let take_images = |memories: &Memories| self.subject.inner_node_images(&case, &config, memories);
             let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
             let pool_state = |memories: &Memories, down| self.subject.pool_state(&case, &config, memories, down);
+            let beat = |memories: &mut Memories, node| self.subject.beat(&case, &config, memories, node);
             let mut stage = Stage {
+                beat: &beat,
                 draw: &draw,
                 damage: self.settings.damage,
                 coding: self.subject.coding(&draw, &case),

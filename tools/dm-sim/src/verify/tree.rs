@@ -156,9 +156,10 @@ impl TreeCase {
         then: &mut dyn FnMut(&dyn Opened),
     ) -> Result<(), String> {
         let spending = self.spending_of(number);
+        let lease = place.recovery.map(|recovery| recovery.lease);
         with_index(place, &self.parameters, &spending, |index| match &self.stretch {
-            Some(stretch) => then(&With(&Stretched::new(&index, stretch, spending.page_records))),
-            None => then(&With(&index)),
+            Some(stretch) => then(&With(&Stretched::new(&index, stretch, spending.page_records), lease)),
+            None => then(&With(&index, lease)),
         })
         .map_err(|error| error.to_string())
     }

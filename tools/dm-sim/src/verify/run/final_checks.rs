@@ -6,6 +6,7 @@ use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
 use crate::run::{Alone, block_on};
 use crate::verify::accounting::{Account, Chunk, Node, account};
+use crate::verify::clocks::Clocks;
 use crate::verify::coding::GARBAGE;
 use crate::verify::damage::LATE_NS;
 use crate::verify::faults::{FaultKind, InjectedFaults};
@@ -41,6 +42,9 @@ impl Stage<'_> {
                 }
             }
         }
+        if let Some(clocks) = Clocks::new(self.opened, self.beat, now_ns) {
+            self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
+        }
         if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
             self.sweep(lanes, &alive, &history.injected);
         }
@@ -57,7 +61,11 @@ impl Stage<'_> {
             let leaves = alive.split_off(1);
             self.leave(lanes, &leaves, history.injected.down.is_some());
         }
-        let dead_hold = self.look_at_locks(&alive, &history.injected);
+        let mut dead_hold = self.look_at_locks(&alive, &history.injected);
+        if self.opened[0].has_owners() && self.after_death == AfterDeath::Bounded {
+            // Nobody takes over what they owned.
+            dead_hold += history.injected.dead.len();
+        }
         // Otherwise reads would wait for locks that are never released.
         if !self.findings.is_empty() {
             return;
@@ -143,6 +151,33 @@ impl Stage<'_> {
                 _ if excused => {}
                 other => self.findings.push(Finding::Structure(format!("compute node {node} leaves: {other:?}"))),
             }
+        }
+    }
+
+    /// Time passes, and one compute node takes the entries of those that have died: no sweep frees a row that an entry names.
+    fn take_entries_of_the_dead(
+        &mut self,
+        lanes: &[&[Lane<'_>]],
+        alive: &[usize],
+        injected: &InjectedFaults,
+        (mut now_ns, mut clocks): (u64, Clocks<'_>),
+    ) {
+        for node in clocks.wronged(&injected.dead) {
+            let what = format!("compute node {} was fenced, and its heartbeats came", node.0);
+            self.findings.push(Finding::Structure(what));
+        }
+        let Some(lease) = self.opened[alive[0]].lease().filter(|_| !injected.dead.is_empty()) else { return };
+        let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.coding);
+        // Once to look, and once to look whether a heartbeat has come.
+        for _ in 0..2 {
+            clocks.tick(now_ns, self.world.memories_mut(), &injected.dead);
+            let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+            injected.down.iter().for_each(|node| fabric.set_down(*node));
+            for key in 0..u64::from(self.draw.keys) {
+                let _ = block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
+            }
+            now_ns += lease.config().lease_ns() / 2;
         }
     }
 

@@ -8,6 +8,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use crate::verify::accounting::Holdings;
+use crate::verify::clocks::{self, Beat, Clocks};
 use crate::verify::coding::Coding;
 use crate::verify::damage::Damage;
 use crate::verify::draw::{Draw, Filling};
@@ -54,6 +55,7 @@ pub(super) fn empty_history(findings: Vec<Finding>) -> History {
 /// Everything set up for one history.
 pub(super) struct Stage<'a> {
     pub(super) draw: &'a Draw,
+    pub(super) beat: Beat<'a>,
     /// Bytes of memory nodes change while the load runs.
     pub(super) damage: bool,
     pub(super) coding: Coding,
@@ -88,10 +90,11 @@ impl Stage<'_> {
         };
         let node = |&count: &u16| (0..count).filter_map(&mut lane).collect();
         let lanes: Vec<Vec<Lane<'_>>> = self.draw.lanes.iter().map(node).collect();
-        // Leases of histories are not told the time: see the kinds' rare marks.
-        lanes.iter().flatten().for_each(|lane| lane.port().set_clock(Some(|| 0)));
+        lanes.iter().flatten().for_each(|lane| lane.port().set_clock(Some(clocks::now_us)));
         let lanes: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
+        let clocks = Clocks::new(self.opened, self.beat, 0);
         let mut record = check::History::new();
+        record.has_owners = self.opened[0].has_owners();
         if let Err(why) = self.fill(&lanes, &mut record) {
             return empty_history(vec![Finding::Setup(why)]);
         }
@@ -100,6 +103,7 @@ impl Stage<'_> {
         load.coding = self.coding;
         load.damage = self.damage.then(|| Damage::new(self.draw.seed));
         load.recovered = self.after_death == AfterDeath::Recovered;
+        load.clocks = clocks;
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         load.finish(&mut driver);
@@ -174,17 +178,28 @@ impl Stage<'_> {
             }
             any = true;
             let owned = filling == Filling::Inserts && self.opened[0].has_owners();
-            let node = if owned { self.draw.home_of(key as u32) } else { 0 };
-            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            let mut node = if owned { self.draw.home_of(key as u32) } else { 0 };
             let value = VALUE_FIRST + key;
             record.start_with(key, value);
-            let future = start(index, lane, coding, key, Call::Insert { value }, 0);
             if filling == Filling::Inserts {
-                match block_on(lane, &mut fabric, future) {
-                    Ok(run) if matches!(run.result, Ended::Point(Answer::Inserted)) => {}
-                    other => return Err(format!("insert of key {key}: {other:?}")),
+                loop {
+                    let (index, lane) = (self.opened[node], &lanes[node][0]);
+                    let future = start(index, lane, coding, key, Call::Insert { value }, 0);
+                    match block_on(lane, &mut fabric, future).map(|run| run.result) {
+                        Ok(Ended::Point(Answer::Inserted)) => break,
+                        // Its entry has a key of another compute node, too, which was faster.
+                        Ok(Ended::Failed(OpError { cause: Cause::NotOwner { row, .. }, .. }))
+                            if usize::from(row.0) != node + 1 && row.0 != 0 =>
+                        {
+                            node = usize::from(row.0) - 1;
+                        }
+                        other => return Err(format!("insert of key {key}: {other:?}")),
+                    }
                 }
             } else {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                let future = start(index, lane, coding, key, Call::Insert { value }, 0);
+
                 drop(future);
                 let run = block_on(lane, &mut fabric, index.bulk_append(lane));
                 run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk append: {error}"))?;
