@@ -87,7 +87,7 @@ pub async fn wait(site: Site<'_>, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpErr
         match log.begin(lane.id(), lines_max as u64) {
             Begin::Post(flight) => post(site, lane, &flight).await?,
             Begin::Lost => {
-                return Err(unknown(Cause::BadInput("the memory node of the log ring is gone")));
+                return Err(unknown(site.ring.lost()));
             }
             Begin::Nothing => return Err(unknown(Cause::BadInput("a record that was never staged"))),
             Begin::Busy => {

@@ -12,6 +12,7 @@
 //! and line `n` lies where line `n - lines` was.
 
 use super::record::{RECORD_LINES_MAX, Seal};
+use crate::error::VerbError;
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{CRC, Le16, Le32, Le64, record};
 use crate::pages::lsn::LINES_END;
@@ -19,7 +20,7 @@ use crate::remote::NodeGeometry;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
-use crate::verbs::NodeId;
+use crate::verbs::{Label, NodeId, Status, Verb};
 use static_assertions::const_assert_eq;
 use thiserror::Error;
 use zerocopy::IntoBytes;
@@ -225,6 +226,12 @@ impl Ring {
     /// Its memory node.
     pub const fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// The error of an operation whose record can never be durable: the memory node of the ring is gone.
+    pub const fn lost(&self) -> VerbError {
+        let (node, offset) = (self.node, self.head_offset());
+        VerbError { status: Status::NodeDown, verb: Verb::Write, label: Label::Log, node, offset }
     }
 
     /// Its lines.

@@ -76,13 +76,19 @@ impl Dex<'_> {
                 self.write_back(lane, leaf, *lsn).await?;
             }
             if let Some(fill) = &fill {
-                self.end_fill(lane, fill).await?;
+                let ended = self.end_fill(lane, fill).await;
+                let is_changed = matches!(seen, Decided::Done { changed: true, .. });
+                ended.map_err(|error| if is_changed { unknown(error.cause) } else { error })?;
             }
             match seen {
                 Decided::Done { outcome, lsn, changed } => {
                     match (changed, is_cached) {
                         (false, _) => self.answer_read(lane, tenure, lsn).await?,
-                        (true, true) => self.answer_change(lane, leaf, lsn).await?,
+                        // The change was made, and others see it, whatever this fails at.
+                        (true, true) => {
+                            let answered = self.answer_change(lane, leaf, lsn).await;
+                            answered.map_err(|error| unknown(error.cause))?;
+                        }
                         // The WRITE has completed: that was before anybody has fenced this compute node.
                         (true, false) => {}
                     }
@@ -92,7 +98,12 @@ impl Dex<'_> {
                     return Ok(outcome);
                 }
                 Decided::NoRoom => self.split(lane, leaf, Why::Operation(tenure)).await?,
-                Decided::Full(full) => self.make_room(lane, full).await?,
+                Decided::Full(full) => {
+                    // Others may have to flush, or to settle, first: the deadline bounds it.
+                    self.make_room(lane, full).await?;
+                    lane.check_deadline()?;
+                    continue;
+                }
             }
             lane.attempt(&mut attempts, "making room for a record")?;
         }
@@ -195,7 +206,7 @@ impl Dex<'_> {
         match self.level(lane) {
             Level::Log => self.wait_durable(lane, lsn).await,
             Level::Pool => self.wait_flushed(lane, leaf).await,
-            Level::Cache => self.check_lease(lane).map_err(|error| unknown(error.cause)),
+            Level::Cache => self.check_lease(lane),
         }
     }
 }

@@ -95,10 +95,10 @@ impl Dex<'_> {
                 }
                 Ok(())
             }
+            Full::Lost => Err(self.site()?.ring.lost().into()),
             full => {
                 let what = match full {
                     Full::UsedUp => "the line numbers of this log are used up",
-                    Full::Lost => "the memory node of the log ring is gone",
                     _ => "a log record has a key of 1 to 64 bytes and a value of at most 1024",
                 };
                 Err(OpError::harmless(Cause::BadInput(what)))
