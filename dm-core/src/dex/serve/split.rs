@@ -79,7 +79,12 @@ impl Dex<'_> {
         self.split_frozen(lane, (left, fresh), frozen, (lsn, why)).await?;
         // The split is done. If the parent cannot be told now, the next operation that meets the half-split does it.
         if !planted(Mutant::PARENT_BEFORE_LEFT) {
-            lane.end_change(Router::link(&self.tree, lane, 0, fresh.address).await);
+            let linked = Router::link(&self.tree, lane, 0, fresh.address).await;
+            if lane.must_settle() {
+                // A request failed, and a lock may be held. The operation would go on, and queue behind itself.
+                return linked.map_err(|interrupt| OpError::harmless(interrupt.into_error().cause).into());
+            }
+            lane.end_change(linked);
         }
         Ok(())
     }
