@@ -26,14 +26,14 @@
 //! Round trips of opening: superblock; row; catalog's word; table; two for each chunk of the ring; ring; row. Of an entry
 //! that is free: two. Of one whose owner is dead: those of [`recover`].
 
-use super::Dex;
 use super::flush::{FLUSHED, Flushing};
+use super::{Dex, Owner};
 use crate::btree::leaves::key_of;
 use crate::dex::log::append;
 use crate::dex::log::ring::{RING_CHUNKS, Ring, RingOwner};
 use crate::dex::ownership::partition::{EntryCell, Partition, Tenure};
 use crate::dex::ownership::steps::{Entry, TableSite, read_table};
-use crate::dex::ownership::table::{Table, TableShape};
+use crate::dex::ownership::table::{Table, TableError, TableShape};
 use crate::dex::recover::{self, recover};
 use crate::dex::restore;
 use crate::index::owners;
@@ -256,6 +256,22 @@ impl<'s> Dex<'s> {
         Ok(Opened { partition: partition.map_err(corrupt)?, ring, table, pool })
     }
 
+    /// READs the words of all entries.
+    async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
+        let (shape, at) = (self.table_shape()?, self.scratch.table.start);
+        read_table(lane, opened.table, &shape, at).await?;
+        let noted = lane.port().with(|scratch| {
+            let table = Table::decode(shape, self.tree.number, opened.pool.1, scratch.get(at..).unwrap_or_default())?;
+            for entry in 0..opened.partition.count() {
+                let noted = opened.partition.note(entry, table.word(entry));
+                noted.map_err(|_| TableError::Corrupt("a word is older than one that was seen before"))?;
+            }
+            Ok::<_, TableError>(())
+        });
+        let what = "the ownership table is damaged, or a word of it is older than one that was seen before";
+        noted.map_err(|_| OpError::harmless(Cause::Corrupt { address: Address::new(HOME, opened.table, 0), what }))
+    }
+
     fn table_shape(&self) -> Result<TableShape, OpError> {
         self.parameters.table_shape().map_err(|_| bad("an ownership table of this size"))
     }
@@ -374,8 +390,15 @@ impl<'s> Dex<'s> {
         self.left.store(true, Ordering::Release);
         let Some(opened) = self.opened.get() else { return Ok(()) };
         let partition = &opened.partition;
-        let mine =
-            |entry| partition.word(entry).decode().is_ok_and(|owner| owner == super::Owner::Owned(partition.me()));
+        // A claim whose completion was lost may have been executed.
+        self.note_table(lane, opened).await?;
+        let owner = |entry| partition.word(entry).decode().ok();
+        let recovers =
+            |entry| matches!(owner(entry), Some(Owner::Recovering { finder, .. }) if finder == partition.me());
+        for entry in (0..partition.count()).filter(|&entry| recovers(entry)) {
+            self.take_entry(lane, entry).await?;
+        }
+        let mine = |entry| owner(entry) == Some(Owner::Owned(partition.me()));
         for entry in (0..partition.count()).filter(|&entry| mine(entry)) {
             partition.close(entry);
         }
