@@ -94,6 +94,10 @@ bitflags! {
         const ITEMS = 2;
         /// Fills, flushes, frozen pages, or a place among waiters: see [`crate::pages`].
         const PAGES = 4;
+        /// A place among those that sleep behind a flight of the log: see [`crate::dex::log`].
+        const LOG = 8;
+        /// The turn to open the index, or to take an entry of the ownership table: see [`crate::dex::serve`].
+        const OWNERS = 16;
     }
 }
 
@@ -215,7 +219,7 @@ impl<'m> Lane<'m> {
 
     /// As [`Lane::is_unsettled`], of the index without the items over it.
     pub(crate) fn is_unsettled_below(&self) -> bool {
-        self.must_settle() || self.has_unsettled(Unsettled::BATCH) || self.has_unsettled(Unsettled::PAGES)
+        self.must_settle() || !self.unsettled.get().difference(Unsettled::ITEMS).is_empty()
     }
 
     /// Whether a failed request left something that has to be settled before the lane asks for another lock, or begins

@@ -9,7 +9,7 @@ use super::ring::{LINES_AT, Ring, RingDescription, RingHead, RingOwner};
 use super::staging::{Log, WAKES_AT_ONCE};
 use super::state::{Begin, Flight, Step};
 use crate::error::VerbError;
-use crate::lane::Lane;
+use crate::lane::{Lane, Unsettled};
 use crate::layout::LINE_BYTES;
 use crate::membership::Recovery;
 use crate::operation::{Cause, Effect, OpError, unknown};
@@ -92,10 +92,14 @@ pub async fn wait(site: Site<'_>, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpErr
             Begin::Nothing => return Err(unknown(Cause::BadInput("a record that was never staged"))),
             Begin::Busy => {
                 if let Some(parity) = log.asleep(lane.id(), lsn.line()) {
+                    lane.set_unsettled(Unsettled::LOG, true);
                     let slept = sleep(lane).await;
+                    lane.set_unsettled(Unsettled::LOG, false);
                     log.awake(lane.id(), parity);
-                    // Those that slept for the same flight are woken by those that were.
-                    wake(log, lane, parity, WAKES_AT_ONCE);
+                    // Those that slept for the same flight are woken by those that were, once it is over.
+                    if !log.is_under_way(parity, lsn.line()) {
+                        wake(log, lane, parity, WAKES_AT_ONCE);
+                    }
                     slept?;
                 }
                 lane.check_deadline().map_err(|late| OpError { effect: Effect::Unknown, ..late })?;
@@ -211,8 +215,19 @@ fn pass_on(log: &Log<'_>, lane: &Lane<'_>, parity: Option<usize>) {
 
 /// Settles a flight of this lane that failed, or whose future was dropped: waits until its queue pair is closed. The
 /// lines are then posted anew by a lane that waits for them. The port has to be idle.
+///
+/// A lane whose future was dropped in its sleep may have been woken, so it wakes others. Those that wait for a flight that is
+/// not over sleep on.
 pub async fn settle(site: Site<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
     let Site { log, room, .. } = site;
+    if lane.has_unsettled(Unsettled::LOG) {
+        lane.set_unsettled(Unsettled::LOG, false);
+        for parity in 0..2 {
+            log.awake(lane.id(), parity);
+            wake(log, lane, parity, WAKES_AT_ONCE);
+        }
+        lane.port().submit().await.map_err(unknown)?;
+    }
     if log.flight_of(lane.id()).is_some() {
         lane.close(room.start).await.map_err(unknown)?;
         let parity = log.closed(lane.id());

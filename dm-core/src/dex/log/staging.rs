@@ -257,12 +257,17 @@ impl<'s> Log<'s> {
         word.fetch_or(bit, Ordering::AcqRel);
         // Whoever completes a flight changes the state first, and takes the marks then. So either it finds the mark, or
         // this finds the state that it left.
-        let state = self.state.lock();
-        if state.flight().is_some() && state.parity_of(line) == Some(parity) && !state.is_lost() {
+        if self.is_under_way(parity, line) {
             return Some(parity);
         }
         word.fetch_and(!bit, Ordering::AcqRel);
         None
+    }
+
+    /// Whether a flight is under way, and the one of this parity, which `line` waits for, is not over.
+    pub(super) fn is_under_way(&self, parity: usize, line: u64) -> bool {
+        let state = self.state.lock();
+        state.flight().is_some() && state.parity_of(line) == Some(parity) && !state.is_lost()
     }
 
     /// The lane does not sleep any more, whatever the reason.

@@ -38,7 +38,7 @@ use crate::dex::recover::{self, recover};
 use crate::dex::restore;
 use crate::index::owners;
 use crate::lane::interrupt::Interrupt;
-use crate::lane::{Lane, word_at};
+use crate::lane::{Lane, Unsettled, word_at};
 use crate::membership::rows;
 use crate::memory::chunks::{self, Want};
 use crate::memory::rows::RowError;
@@ -193,6 +193,7 @@ impl<'s> Dex<'s> {
                     Some((other, taken)) if other != lane.id() => taken,
                     _ => {
                         *taking = Some((lane.id(), what));
+                        lane.set_unsettled(Unsettled::OWNERS, true);
                         return Ok(waited);
                     }
                 }
@@ -209,6 +210,7 @@ impl<'s> Dex<'s> {
         if taking.is_some_and(|(of, _)| of == lane.id()) {
             *taking = None;
         }
+        lane.set_unsettled(Unsettled::OWNERS, false);
     }
 
     /// What this compute node knows of the table, and its ring. Opens the index, if no lane has.
