@@ -81,8 +81,11 @@ impl Dex<'_> {
         if !planted(Mutant::PARENT_BEFORE_LEFT) {
             let linked = Router::link(&self.tree, lane, 0, fresh.address).await;
             if lane.must_settle() {
-                // A request failed, and a lock may be held. The operation would go on, and queue behind itself.
-                return linked.map_err(|interrupt| OpError::harmless(interrupt.into_error().cause).into());
+                // A request failed, and a lock may be held, or the lane queues for one. It would queue behind itself.
+                return linked.map_err(|interrupt| match interrupt {
+                    Interrupt::Failed(error) => OpError::harmless(error.cause).into(),
+                    interrupt => interrupt,
+                });
             }
             lane.end_change(linked);
         }
