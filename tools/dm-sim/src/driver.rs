@@ -226,6 +226,12 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         self.world.now_ns()
     }
 
+    /// When the next step happens; `None`: never.
+    pub fn next_ns(&self) -> Option<u64> {
+        let timer_ns = self.timers.peek().map(|Reverse((at_ns, ..))| *at_ns).filter(|at_ns| *at_ns != NEVER_NS);
+        [timer_ns, self.world.next_ns()].into_iter().flatten().min().map(|next_ns| next_ns.max(self.now_ns()))
+    }
+
     /// Steps so far.
     pub fn steps(&self) -> u64 {
         self.steps

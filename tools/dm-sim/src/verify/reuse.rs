@@ -150,7 +150,7 @@ fn with_stage<K: TreeKind>(
         let (epochs, pins): (_, [_; LANES]) = (Epochs::new(), std::array::from_fn(|_| Pin::default()));
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
         let place = Place { epochs, ..walk::place(&geometry, &config, walk::everything(), number as u16) };
-        with_index(&place, &parameters, &spending(number), |index| then(&With(&index)))
+        with_index(&place, &parameters, &spending(number), |index| then(&With(&index, None)))
             .map_err(|error| error.to_string())
     };
     let mut memories = Some(memories);

@@ -11,6 +11,7 @@ use crate::rng::Rng;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
+use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
@@ -124,10 +125,12 @@ pub trait Opened {
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// The lease of its compute node, if that is recovered.
+    fn lease(&self) -> Option<&Lease>;
 }
 
-/// Makes an [`Opened`] of an index.
-pub struct With<'i, I>(pub &'i I);
+/// Makes an [`Opened`] of an index, and of the lease of its compute node.
+pub struct With<'i, I>(pub &'i I, pub Option<&'i Lease>);
 
 impl<I: TestAccess> Opened for With<'_, I> {
     fn plan(&self) -> &ScratchPlan {
@@ -180,6 +183,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.turn(lane))
+    }
+    fn lease(&self) -> Option<&Lease> {
+        self.1
     }
 }
 
@@ -281,6 +287,12 @@ pub trait Subject {
     ) -> Option<PoolState> {
         let _ = (case, config, memories, down);
         None
+    }
+
+    /// Where the rows of the compute nodes are, on memory node 0. None: they have no heartbeats.
+    fn rows(&self, case: &Self::Case, config: &Config) -> Vec<u64> {
+        let _ = (case, config);
+        Vec::new()
     }
 
     /// What survivors have to do when a compute node has died.

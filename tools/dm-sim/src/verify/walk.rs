@@ -108,6 +108,14 @@ impl PoolLayout {
         state
     }
 
+    /// Where the rows of the first `compute_nodes` are, on memory node 0.
+    pub fn rows(&self, config: &Config, compute_nodes: u16) -> Vec<u64> {
+        let geometry = self.geometry(config);
+        geometry
+            .first()
+            .map_or_else(Vec::new, |home| (0..compute_nodes).map(|node| home.row_offset(RowId(node + 1))).collect())
+    }
+
     /// Bytes of host memory for memory nodes with `chunks` chunks each behind the last one that is granted.
     pub fn small(&self, config: &Config, memories: &Memories, chunks: u32) -> Vec<usize> {
         let bytes = |(number, geometry): (u16, &NodeGeometry)| {

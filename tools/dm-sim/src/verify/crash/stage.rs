@@ -208,7 +208,8 @@ pub(in crate::verify) fn with_stage(
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
         let here = Place { member: members[number], recovery: Some(&recoveries[number]), epochs, ..place };
         let spending = spending(case, number, lanes_of(number));
-        with_index(&here, &case.parameters, &spending, |index| then(&With(&index))).map_err(|error| error.to_string())
+        with_index(&here, &case.parameters, &spending, |index| then(&With(&index, None)))
+            .map_err(|error| error.to_string())
     };
     let opened = walk::open_all(COMPUTE_NODES, &open, &[], &mut |opened| {
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];

@@ -38,7 +38,7 @@ impl Stage<'_, '_> {
         let here = Place { member, recovery: Some(&recovery), epochs, ..place };
         let mut ended = Ok(());
         let opened = with_index(&here, &case.parameters, &spending(case, 0, 1), |index| {
-            let opened = With(&index);
+            let opened = With(&index, None);
             let mut scratch = vec![0; opened.plan().total_bytes];
             ended = then(self, member, &opened, &Lane::new(LaneId(0), &mut scratch));
         });
