@@ -48,7 +48,11 @@ impl Watch {
     }
 
     /// Stores what the holder's row says. Returns whether the holder's lease is over: a whole lease without a change.
-    pub(crate) fn saw_row(&mut self, row: (u64, u64), now_ns: u64, lease_ns: u64) -> bool {
+    ///
+    /// `posted_ns`: when the READ was posted that ended just now. Its answer may have been under way for as long as a
+    /// lease, and heartbeats have come since. So the lease counts from the end of the first READ that shows the row as it
+    /// is to the post of the last one.
+    pub(crate) fn saw_row(&mut self, row: (u64, u64), posted_ns: u64, now_ns: u64, lease_ns: u64) -> bool {
         (self.looked_ns, self.lease_ns) = (now_ns, lease_ns);
         if !self.seen_row || self.row != row {
             self.seen_row = true;
@@ -56,7 +60,7 @@ impl Watch {
             self.row_since_ns = now_ns;
             return false;
         }
-        now_ns - self.row_since_ns >= lease_ns
+        posted_ns.saturating_sub(self.row_since_ns) >= lease_ns
     }
 }
 
@@ -82,12 +86,13 @@ mod tests {
         assert!(!watch.lost(7, 1000, LEASE_NS));
         assert!(!watch.lost(7, 1199, LEASE_NS));
         assert!(watch.lost(7, 1200, LEASE_NS), "a quarter of a lease");
-        assert!(!watch.saw_row((1, 1), 1200, LEASE_NS));
+        assert!(!watch.saw_row((1, 1), 1200, 1200, LEASE_NS));
         assert!(!watch.lost(7, 1299, LEASE_NS));
         assert!(watch.lost(7, 1300, LEASE_NS), "an eighth later");
-        assert!(!watch.saw_row((1, 2), 1300, LEASE_NS), "it lives");
-        assert!(!watch.saw_row((1, 2), 2099, LEASE_NS));
-        assert!(watch.saw_row((1, 2), 2100, LEASE_NS));
+        assert!(!watch.saw_row((1, 2), 1300, 1300, LEASE_NS), "it lives");
+        assert!(!watch.saw_row((1, 2), 2099, 2099, LEASE_NS));
+        assert!(!watch.saw_row((1, 2), 1400, 2500, LEASE_NS), "the answer is old, and heartbeats have come since");
+        assert!(watch.saw_row((1, 2), 2100, 2100, LEASE_NS));
     }
 
     #[test]
@@ -95,10 +100,10 @@ mod tests {
         let mut watch = Watch::default();
         watch.lost(7, 0, LEASE_NS);
         assert!(watch.lost(7, 500, LEASE_NS));
-        watch.saw_row((1, 1), 500, LEASE_NS);
+        watch.saw_row((1, 1), 500, 500, LEASE_NS);
         assert_eq!(watch.look_pause_ns(LEASE_NS / 2), LEASE_NS / 64, "the longer lease counts");
         assert!(!watch.lost(8, 2000, LEASE_NS));
-        assert!(!watch.saw_row((1, 1), 2000, LEASE_NS), "another holder's silence does not count");
-        assert!(!watch.saw_row((2, 1), 2900, LEASE_NS));
+        assert!(!watch.saw_row((1, 1), 2000, 2000, LEASE_NS), "another holder's silence does not count");
+        assert!(!watch.saw_row((2, 1), 2900, 2900, LEASE_NS));
     }
 }

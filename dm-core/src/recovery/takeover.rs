@@ -236,13 +236,14 @@ impl Site<'_> {
     /// and a lane without a deadline must not wait for it.
     pub(crate) async fn look_at_row(&self, lane: &Lane<'_>, row: RowId, named_by: Address) -> Result<Suspect, OpError> {
         let recovery = self.recovery;
+        let posted_ns = lane.port().elapsed_ns();
         let Some(seen) = self.read_row(lane, row).await? else {
             let what = "it names a compute-node row that the pool does not have";
             return Err(OpError::harmless(Cause::Corrupt { address: named_by, what }));
         };
         let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
-        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), now_ns, lease_ns));
+        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), posted_ns, now_ns, lease_ns));
         let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
         let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
         match seen.word.state() {

@@ -106,6 +106,7 @@ pub struct World {
     pub(crate) down: Vec<bool>,
     posted: u64,
     pub(crate) effects: u64,
+    last_write_ns: u64,
     pub(crate) turns: Turns,
     pub(crate) rpc_faults: RpcFaults,
     pub(crate) misuses: Vec<Misuse>,
@@ -113,6 +114,11 @@ pub struct World {
 }
 
 impl World {
+    /// When the last WRITE was posted.
+    pub(crate) const fn last_write_ns(&self) -> u64 {
+        self.last_write_ns
+    }
+
     /// A world at time 0 with zeroed memories.
     pub fn new(config: Config, seed: u64) -> Self {
         assert!(!config.host_bytes.is_empty(), "a world without memory nodes");
@@ -136,6 +142,7 @@ impl World {
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
+            last_write_ns: 0,
             turns: Turns::default(),
             rpc_faults: RpcFaults::default(),
             misuses: Vec::new(),
@@ -164,6 +171,7 @@ impl World {
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
+        self.last_write_ns = 0;
         self.turns.clear();
         self.rpc_faults = RpcFaults::default();
         self.misuses.clear();
@@ -304,6 +312,9 @@ impl World {
         let queue_pair = worker as usize * self.memories.count() + node;
         let slot = self.flights.take(*request);
         self.posted += 1;
+        if request.verb == Verb::Write {
+            self.last_write_ns = self.now_ns;
+        }
         let flight = self.flights.get_mut(slot);
         flight.queue_pair = queue_pair as u32;
         flight.compute_node = compute_node.0;

@@ -1,5 +1,6 @@
 //! What is recorded of a run: operations with their answers, in one total order of events.
 
+use crate::compute_node::ComputeNode;
 use crate::driver::LaneAt;
 use dm_core::operation::{Effect, OperationKind, Outcome};
 use std::fmt;
@@ -233,6 +234,17 @@ impl History {
     pub fn close(&mut self, operation: OpId, now_ns: u64) {
         let moment = self.moment(now_ns);
         self.operations[operation.0 as usize].closed.get_or_insert(moment);
+    }
+
+    /// Records the same of all operations of a compute node that is dead: its row is free, so whatever it had begun has been
+    /// completed or undone.
+    pub fn close_all_of(&mut self, compute_node: ComputeNode, now_ns: u64) {
+        let moment = self.moment(now_ns);
+        for operation in self.operations.iter_mut().filter(|operation| operation.lane.compute_node == compute_node) {
+            if operation.answer.is_none_or(|(answer, _)| answer == Answer::Failed(Effect::Unknown)) {
+                operation.closed.get_or_insert(moment);
+            }
+        }
     }
 
     /// When the last event was.

@@ -6,20 +6,21 @@ use super::damage::Damage;
 use super::draw::Draw;
 use super::faults::{Fault, FaultKind, InjectedFaults, Moment, Planned};
 use super::subject::{InnerNodeImages, Opened};
-use super::tolerance::Failed;
+use super::tolerance::{Circumstances, Failed};
 use super::wide::{WIDE_OPTIONS, WideOption};
-use crate::check::{Answer, Call, History, OpId};
+use crate::check::{Answer, Call, History, OpId, Record};
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::workload::Workload;
+use crate::world::World;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::{NodeId, Status};
+use dm_core::verbs::{NodeId, Request, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
 const COLLECTIONS_PERCENT: u32 = 30;
@@ -77,8 +78,8 @@ enum Doing {
     Turn,
     /// It collects orphans.
     OrphanCollection,
-    /// It sweeps a row.
-    Sweep,
+    /// It sweeps the row of a compute node.
+    Sweep(ComputeNode),
     /// Its operation, its orphan collection or its sweep failed and left it in doubt; it will be settled next.
     Doubt(Option<OpId>),
     /// Its operation, its orphan collection or its sweep was dropped or failed; the lane is being settled.
@@ -96,6 +97,9 @@ enum Consequence {
 
 /// Copies the inner nodes of the index: see [`super::subject::Subject::inner_node_images`].
 pub type TakeImages<'a> = &'a dyn Fn(&Memories) -> InnerNodeImages;
+
+/// Says what the memories are like now, after these faults.
+pub type Look<'a> = &'a dyn Fn(&Memories, &InjectedFaults) -> Circumstances;
 
 /// The workload and recorder of one history.
 pub struct Load<'a, 'm> {
@@ -124,8 +128,10 @@ pub struct Load<'a, 'm> {
     taken: usize,
     /// Survivors take over locks of dead compute nodes, and have their queue pairs closed themselves.
     pub recovered: bool,
-    /// The clocks of compute nodes, if the index asks for the time.
+    /// Lease clocks that tick.
     pub(super) clocks: Option<Clocks<'a>>,
+    /// Compute nodes that were fenced although their heartbeats came.
+    pub(super) wronged: Vec<ComputeNode>,
     /// Bytes of memory nodes that change meanwhile.
     pub(super) damage: Option<Damage>,
     /// How numbers become keys.
@@ -134,6 +140,10 @@ pub struct Load<'a, 'm> {
     pub history: History,
     /// Operations that failed.
     pub failed: Vec<Failed>,
+    /// How many of them know what the memories were like.
+    explained: usize,
+    /// What tells them.
+    pub look: Option<Look<'a>>,
     /// The faults that happened.
     pub injected: InjectedFaults,
     /// How often what an option asks for happened, by [`WideOption`].
@@ -151,6 +161,9 @@ const REPLAY_STEPS: u64 = 10_000;
 
 /// Sets of images that are kept.
 const KEPT_IMAGES_MAX: usize = 8;
+
+/// Heartbeats that a lane waits for whose compute node is silent: a silence is shorter.
+const HEARTBEATS_AWAITED: u32 = 64;
 
 /// Settlings of one lane that queue-pair errors may interrupt.
 const SETTLINGS_MAX: u32 = 1000;
@@ -184,10 +197,13 @@ impl<'a, 'm> Load<'a, 'm> {
             taken: 0,
             recovered: false,
             clocks: None,
+            wronged: Vec::new(),
             damage: None,
             coding: Coding::shifted(draw.key_shift),
             history,
             failed: Vec::new(),
+            explained: 0,
+            look: None,
             injected: InjectedFaults::default(),
             met: [0; WIDE_OPTIONS],
         }
@@ -275,12 +291,21 @@ impl<'a, 'm> Load<'a, 'm> {
         (key, Call::Scan { after, high, limit }, asked)
     }
 
-    /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed.
+    /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed. If the compute
+    /// node's own clock says that its lease is over, the lane waits for heartbeats first.
     fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
         let (index, lane) = self.lane(at);
+        let lease = self.clocks.as_ref().and_then(|_| index.lease());
         Box::pin(async move {
-            let mut interrupted = 0;
+            let (mut interrupted, mut silent) = (0, 0);
             loop {
+                if let Some(lease) = lease.filter(|lease| !lease.may_write() && !lease.is_fenced())
+                    && silent < HEARTBEATS_AWAITED
+                {
+                    silent += 1;
+                    let _ = lane.port().call(Request::pause(lease.config().heartbeat_ns())).await;
+                    continue;
+                }
                 match index.settle(lane).await {
                     Err(OpError { cause: Cause::Verb(error), .. })
                         if error.status == Status::Flushed && interrupted < SETTLINGS_MAX =>
@@ -291,6 +316,44 @@ impl<'a, 'm> Load<'a, 'm> {
                 }
             }
         })
+    }
+
+    /// Takes note of a failure. Before the next step it is told what it was like.
+    fn fail(&mut self, operation: Option<OpId>, error: OpError) {
+        self.failed.push(Failed { operation, error, circumstances: Circumstances::default() });
+    }
+
+    /// Tells the latest failures what it is like.
+    fn explain(&mut self, world: &World) {
+        let matters = |failed: &Failed| {
+            matches!(failed.error.cause, Cause::PoolFull | Cause::Deadline { .. } | Cause::Retries { .. })
+        };
+        let Some(look) = self.look.filter(|_| self.failed[self.explained..].iter().any(matters)) else {
+            self.explained = self.failed.len();
+            return;
+        };
+        let seen = look(world.memories(), &self.injected);
+        for number in self.explained..self.failed.len() {
+            let operation = self.failed[number].operation;
+            let went_on = operation.is_some_and(|operation| self.went_on(operation, world.last_write_ns()));
+            self.failed[number].circumstances = Circumstances { went_on, ..seen };
+        }
+        self.explained = self.failed.len();
+    }
+
+    /// Whether somebody did something in the second half of the time that `operation` had.
+    fn went_on(&self, operation: OpId, last_write_ns: u64) -> bool {
+        let Record { lane, invoked, answer, .. } = *self.history.operation(operation);
+        let Some((_, end)) = answer else { return false };
+        let middle_ns = invoked.now_ns.midpoint(end.now_ns);
+        let ended_late = |failed: &&Failed| matches!(failed.error.cause, Cause::Deadline { .. });
+        let late: Vec<_> = self.failed.iter().filter(ended_late).map(|failed| failed.operation).collect();
+        let is_other = |(number, other): (u32, &Record)| {
+            other.lane != lane
+                && other.answer.is_some_and(|(_, end)| end.now_ns >= middle_ns)
+                && !late.contains(&Some(OpId(number)))
+        };
+        last_write_ns >= middle_ns || (0..).zip(self.history.operations()).any(is_other)
     }
 
     fn learn(&mut self, operation: OpId, answer: Answer) {
@@ -316,7 +379,7 @@ impl<'a, 'm> Load<'a, 'm> {
             Fault::Drop { lane } => self.drop_future(driver, lane_of(driver, lane)),
             Fault::Crash { compute_node, moment, closed_after_ns } => {
                 let drawn = ComputeNode(compute_node);
-                if self.draw.wide.has(WideOption::ShortLeases) && self.injected.dead.len() + 1 >= self.lanes.len() {
+                if self.draw.wide.fences_the_living() && self.injected.dead.len() + 1 >= self.lanes.len() {
                     // The last one lives.
                     return true;
                 }
@@ -392,17 +455,16 @@ impl<'a, 'm> Load<'a, 'm> {
         true
     }
 
-    /// A row that `by` sweeps now, if it does: of a dead compute node, or, if leases are short, of any other one.
-    fn row_to_sweep(&mut self, by: ComputeNode) -> Option<RowId> {
+    /// Whose row `by` sweeps now, if it does: of a dead compute node, or, if leases are short, of any other one.
+    fn row_to_sweep(&mut self, by: ComputeNode) -> Option<ComputeNode> {
         let wide = self.draw.wide;
         if !wide.has(WideOption::Sweeps) || !self.wide.percent(SWEEPS_PERCENT) {
             return None;
         }
-        let all = wide.has(WideOption::ShortLeases);
+        let all = wide.fences_the_living();
         let others = (0..self.lanes.len() as u16).map(ComputeNode).filter(|other| *other != by);
         let rows: Vec<ComputeNode> = others.filter(|other| all || self.injected.dead.contains(other)).collect();
-        let chosen = rows.get(self.wide.below(rows.len() as u32) as usize)?;
-        Some(RowId(chosen.0 + 1))
+        rows.get(self.wide.below(rows.len() as u32) as usize).copied()
     }
 
     /// Compute nodes that others fenced, since their lease was over, end as soon as a memory node has fenced them off, or
@@ -422,7 +484,10 @@ impl<'a, 'm> Load<'a, 'm> {
             driver.kill_compute_node(compute_node);
             self.injected.dead.push(compute_node);
             self.injected.counts[FaultKind::Crash as usize] += 1;
-            self.met[WideOption::ShortLeases as usize] += 1;
+            self.met[WideOption::ShortLeases as usize] += u64::from(self.draw.wide.has(WideOption::ShortLeases));
+            if self.clocks.as_ref().is_some_and(|clocks| clocks.wronged(compute_node, driver.now_ns())) {
+                self.wronged.push(compute_node);
+            }
         }
     }
 
@@ -436,7 +501,7 @@ impl<'a, 'm> Load<'a, 'm> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
-            Doing::OrphanCollection | Doing::Sweep => *self.doing(at) = Doing::Settling(None),
+            Doing::OrphanCollection | Doing::Sweep(_) => *self.doing(at) = Doing::Settling(None),
             Doing::Settling(_) => {}
             Doing::Nothing | Doing::Turn | Doing::Doubt(_) => return false,
         }
@@ -464,7 +529,7 @@ impl<'a, 'm> Load<'a, 'm> {
             let operation = match doing {
                 Doing::Operation(operation) => Some(operation),
                 Doing::Doubt(operation) | Doing::Settling(operation) => operation,
-                Doing::Nothing | Doing::Turn | Doing::OrphanCollection | Doing::Sweep => None,
+                Doing::Nothing | Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) => None,
             };
             if let Some(operation) = operation {
                 self.history.close(operation, now_ns);
@@ -474,6 +539,7 @@ impl<'a, 'm> Load<'a, 'm> {
 
     /// All is quiet: carries out the pending consequences of faults.
     pub fn finish(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        self.explain(driver.world());
         for (_, what) in std::mem::take(&mut self.consequences) {
             self.carry_out(driver, what);
         }
@@ -503,9 +569,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
         }
         if self.left > 0
-            && let Some(row) = self.row_to_sweep(at.compute_node)
+            && let Some(of) = self.row_to_sweep(at.compute_node)
         {
-            *self.doing(at) = Doing::Sweep;
+            let row = RowId(of.0 + 1);
+            *self.doing(at) = Doing::Sweep(of);
             return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
         }
         self.left = self.left.checked_sub(1)?;
@@ -517,9 +584,25 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
         let doing = std::mem::replace(self.doing(at), Doing::Nothing);
-        if self.draw.wide.has(WideOption::ShortLeases) && result.is_fenced() {
-            self.noticed.push(at.compute_node);
-            *self.doing(at) = doing;
+        if self.draw.wide.fences_the_living() && result.is_fenced() {
+            let has_lapsed = self.clocks.as_ref().is_some_and(|clocks| clocks.has_lapsed(at.compute_node));
+            if !has_lapsed {
+                self.noticed.push(at.compute_node);
+                *self.doing(at) = doing;
+                return;
+            }
+            self.met[WideOption::LeaseClocks as usize] += 1;
+            let operation = match doing {
+                Doing::Operation(operation) => Some(operation),
+                Doing::Settling(operation) => operation,
+                _ => None,
+            };
+            if let (Doing::Operation(operation), Ended::Failed(error)) = (doing, result) {
+                self.history.respond(operation, now_ns, Answer::Failed(error.effect));
+                self.fail(Some(operation), error);
+            }
+            // It settles when its heartbeats come again.
+            *self.doing(at) = Doing::Doubt(operation);
             return;
         }
         match (doing, result) {
@@ -532,20 +615,23 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             }
             (Doing::Operation(operation), Ended::Failed(error)) => {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
-                self.failed.push(Failed { operation: Some(operation), error });
+                self.fail(Some(operation), error);
             }
             // After a failed request, the next sweep, turn or orphan collection does the work.
-            (Doing::Sweep, Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
+            (Doing::Sweep(_), Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
             }
-            (Doing::Sweep, Ended::Swept(Ok(swept))) => {
+            (Doing::Sweep(of), Ended::Swept(Ok(swept))) => {
                 self.met[WideOption::Sweeps as usize] += u64::from(swept.row_free);
+                if swept.row_free && self.injected.dead.contains(&of) {
+                    self.history.close_all_of(of, now_ns);
+                }
             }
-            (Doing::Sweep, Ended::Swept(Err(error)))
+            (Doing::Sweep(_), Ended::Swept(Err(error)))
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
-                self.failed.push(Failed { operation: None, error });
+                self.fail(None, error);
             }
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
                 Ok(()) => {
@@ -553,7 +639,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                         self.history.close(operation, now_ns);
                     }
                 }
-                Err(error) => self.failed.push(Failed { operation: None, error }),
+                Err(error) => self.fail(None, error),
             },
             (doing, result) => unreachable!("{at} was {doing:?} and ended with {result:?}"),
         }
@@ -563,7 +649,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::Turn | Doing::OrphanCollection | Doing::Sweep if lane.is_unsettled() => {
+            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) if lane.is_unsettled() => {
                 *self.doing(at) = Doing::Doubt(None);
             }
             _ => {}
@@ -575,12 +661,13 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        self.explain(driver.world());
         if let Some(clocks) = &mut self.clocks
             && let Some(next_ns) = driver.next_ns()
         {
             clocks.tick(next_ns, driver.world().memories_mut(), &self.injected.dead);
         }
-        if self.draw.wide.has(WideOption::ShortLeases) {
+        if self.draw.wide.fences_the_living() {
             self.end_the_fenced(driver);
         }
         if let Some(damage) = &mut self.damage {

@@ -16,7 +16,7 @@
 //! - `subject`: what is tested. `tree` and `recovered`: what subjects share. Each kind has a file of its name.
 //! - `walk`: pools, and walks of an index that look directly at the memories. `memory_walk`: what a kind says for that.
 //! - `coding`: keys and values that show who wrote them.
-//! - `clocks`: leases that tick, and heartbeats.
+//! - `clocks`: leases that tick, heartbeats, silence.
 //! - `load`: starts operations, carries out faults, records. `tolerance`: which failures those faults excuse.
 //! - `accounting`: where memory went. `run`: histories from beginning to end. `report`: the results of many.
 //! - `damage`: bytes of memory nodes that change though nobody wrote them.

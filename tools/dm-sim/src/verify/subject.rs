@@ -125,7 +125,7 @@ pub trait Opened {
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
-    /// The lease of its compute node, if that takes part in recovery.
+    /// The lease of its compute node, if that is recovered.
     fn lease(&self) -> Option<&Lease>;
 }
 
@@ -289,10 +289,10 @@ pub trait Subject {
         None
     }
 
-    /// Raises the heartbeat of a compute node's row. `false`: the row is not LIVE.
-    fn beat(&self, case: &Self::Case, config: &Config, memories: &mut Memories, compute_node: ComputeNode) -> bool {
-        let _ = (case, config, memories, compute_node);
-        true
+    /// Where the rows of the compute nodes are, on memory node 0. None: they have no heartbeats.
+    fn rows(&self, case: &Self::Case, config: &Config) -> Vec<u64> {
+        let _ = (case, config);
+        Vec::new()
     }
 
     /// What survivors have to do when a compute node has died.

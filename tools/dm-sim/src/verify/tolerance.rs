@@ -6,6 +6,35 @@ use crate::check::OpId;
 use dm_core::operation::{Cause, OpError};
 use dm_core::verbs::Status;
 
+/// What it was like when an operation failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// A memory node that is not down had a chunk to grant.
+    pub has_chunks: bool,
+    /// A lock word named a dead compute node.
+    pub dead_hold: bool,
+    /// Somebody did something in the second half of its time: a WRITE was posted, or an operation of another lane ended,
+    /// and not because a deadline passed.
+    pub went_on: bool,
+}
+
+/// What a history excuses, whatever the circumstances of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excuses {
+    /// What survivors have to do when a compute node has died.
+    pub after_death: AfterDeath,
+    /// How long an operation may wait, in ns; 0: its caller has set no limit.
+    pub deadline_ns: u64,
+    /// Requests may take the better part of that.
+    pub has_slow_requests: bool,
+    /// Chunks that were granted are freed: by sweeps, or because the pool is small.
+    pub frees_chunks: bool,
+    /// The index takes part in the pool's epochs.
+    pub has_epochs: bool,
+    /// Compute nodes are silent for a while, and fence themselves.
+    pub fences_itself: bool,
+}
+
 /// An operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
@@ -13,29 +42,29 @@ pub struct Failed {
     pub operation: Option<OpId>,
     /// How.
     pub error: OpError,
+    /// What it was like.
+    pub circumstances: Circumstances,
 }
 
 impl Failed {
     /// Whether an index may fail with this error after these faults.
     ///
-    /// - It may say that there is no memory; `no_memory` says whether that can be.
+    /// - It may say that there is no memory if no chunk was left, or if there may be one again since it looked. Without recovery, also after a death: nobody frees the
+    ///   row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
     /// - It may say that a queue pair or a memory node failed, if one did.
-    /// - It may say that a deadline passed only if the caller set one (`deadline_ns` is not 0). That is so in histories
-    ///   in which compute nodes die and survivors do not take their locks over.
-    /// - It may say that it gave up only after a death. Otherwise histories are short, and the bounds on waiting are
-    ///   long.
+    /// - It may say that a deadline passed if that is so, and a lock word named a dead compute node, whose lock nobody
+    ///   takes over, or it waits for memory that the dead hold back; or if requests take so long; or if somebody went on meanwhile: there is no order among all that wait
+    ///   for a lock, and some operations have much to do. If nobody did, those that live wait for each other.
+    /// - It may say that it gave up only after such a death. Otherwise histories are short, and the bounds on waiting
+    ///   are long.
+    /// - It may say that its compute node is fenced if that was silent.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
-    pub fn is_tolerable(
-        &self,
-        injected: &InjectedFaults,
-        after_death: AfterDeath,
-        deadline_ns: u64,
-        no_memory: bool,
-    ) -> bool {
-        let died = injected.any(FaultKind::Crash) && after_death == AfterDeath::Bounded;
+    pub fn is_tolerable(&self, injected: &InjectedFaults, excuses: Excuses) -> bool {
+        let Circumstances { has_chunks, dead_hold, went_on } = self.circumstances;
+        let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
-                Cause::PoolFull => no_memory,
+                Cause::PoolFull => !has_chunks || excuses.frees_chunks || died && excuses.has_epochs,
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
@@ -43,11 +72,87 @@ impl Failed {
                     Status::NodeDown => injected.any(FaultKind::NodeDeath),
                     _ => false,
                 },
-                Cause::Deadline { .. } => deadline_ns != 0,
-                Cause::Retries { .. } => died,
+                Cause::Deadline { elapsed_ns } => {
+                    let passed = excuses.deadline_ns != 0 && elapsed_ns >= excuses.deadline_ns;
+                    let waits_for_the_dead = died && (dead_hold || excuses.has_epochs && !has_chunks);
+                    passed && (waits_for_the_dead || excuses.has_slow_requests || went_on)
+                }
+                Cause::Retries { .. } => died && dead_hold,
+                Cause::Fenced => excuses.fences_itself,
                 // Of an index whose keys have owners. At the end of a history one compute node owns them all.
                 Cause::NotOwner { .. } => true,
                 _ => false,
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dm_core::error::VerbError;
+    use dm_core::verbs::{Label, NodeId, Verb};
+
+    const NOTHING: Circumstances = Circumstances { has_chunks: true, dead_hold: false, went_on: false };
+    const EXCUSES: Excuses = Excuses {
+        after_death: AfterDeath::Bounded,
+        deadline_ns: 1000,
+        has_slow_requests: false,
+        frees_chunks: false,
+        has_epochs: false,
+        fences_itself: false,
+    };
+
+    fn after(fault: Option<FaultKind>, cause: Cause, circumstances: Circumstances, excuses: Excuses) -> bool {
+        let mut injected = InjectedFaults::default();
+        if let Some(fault) = fault {
+            injected.counts[fault as usize] = 1;
+        }
+        let failed = Failed { operation: Some(OpId(0)), error: OpError::harmless(cause), circumstances };
+        failed.is_tolerable(&injected, excuses)
+    }
+
+    #[test]
+    fn a_pool_is_full_if_no_chunk_is_left() {
+        let died = Some(FaultKind::Crash);
+        assert!(!after(None, Cause::PoolFull, NOTHING, EXCUSES));
+        assert!(!after(died, Cause::PoolFull, NOTHING, EXCUSES));
+        let full = Circumstances { has_chunks: false, ..NOTHING };
+        assert!(after(None, Cause::PoolFull, full, EXCUSES));
+        assert!(after(None, Cause::PoolFull, NOTHING, Excuses { frees_chunks: true, ..EXCUSES }));
+        let epochs = Excuses { has_epochs: true, ..EXCUSES };
+        assert!(after(died, Cause::PoolFull, NOTHING, epochs), "the dead hold them back");
+        assert!(!after(None, Cause::PoolFull, NOTHING, epochs));
+        assert!(!after(died, Cause::PoolFull, NOTHING, Excuses { after_death: AfterDeath::Recovered, ..epochs }));
+    }
+
+    #[test]
+    fn a_deadline_passes_over_a_lock_of_the_dead_or_while_others_go_on() {
+        let (died, late) = (Some(FaultKind::Crash), Cause::Deadline { elapsed_ns: 1000 });
+        let held = Circumstances { dead_hold: true, ..NOTHING };
+        assert!(!after(died, late, NOTHING, EXCUSES));
+        assert!(after(died, late, held, EXCUSES));
+        assert!(!after(died, late, held, Excuses { after_death: AfterDeath::Recovered, ..EXCUSES }));
+        assert!(after(None, late, Circumstances { went_on: true, ..NOTHING }, EXCUSES));
+        assert!(after(None, late, NOTHING, Excuses { has_slow_requests: true, ..EXCUSES }));
+        assert!(!after(died, Cause::Deadline { elapsed_ns: 999 }, held, EXCUSES), "too early");
+        let short = Circumstances { has_chunks: false, ..NOTHING };
+        assert!(!after(died, late, short, EXCUSES));
+        assert!(after(died, late, short, Excuses { has_epochs: true, ..EXCUSES }), "it waits for memory");
+        assert!(!after(died, late, held, Excuses { deadline_ns: 0, ..EXCUSES }), "there was none");
+    }
+
+    #[test]
+    fn a_failed_request_needs_what_made_it_fail() {
+        let broken = Cause::Verb(VerbError {
+            status: Status::Flushed,
+            verb: Verb::Read,
+            label: Label::Leaf,
+            node: NodeId(0),
+            offset: 64,
+        });
+        assert!(after(Some(FaultKind::QpError), broken, NOTHING, EXCUSES));
+        assert!(!after(Some(FaultKind::NodeDeath), broken, NOTHING, EXCUSES));
+        assert!(after(None, Cause::Fenced, NOTHING, Excuses { fences_itself: true, ..EXCUSES }));
+        assert!(!after(None, Cause::Fenced, NOTHING, EXCUSES));
     }
 }

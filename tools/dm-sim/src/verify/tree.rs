@@ -31,6 +31,9 @@ pub(super) const COLLECTS_ALL: usize = 256;
 /// The same in histories with more memory than usual.
 const COLLECTED_CHUNKS: usize = 512;
 
+/// Words of large lock tables: so many, and fewer than so many more. A sweep READs 64 at once.
+const LOCKS_MANY: (u32, u32) = (65, 192);
+
 /// Longer than any live lane holds a lock, however long its requests take: no keeper renews leases here.
 pub(super) const LEASE_NS: u64 = 60_000_000;
 
@@ -110,6 +113,9 @@ impl TreeCase {
         if wide.needs_room() {
             // With more memory there are more chunks to collect.
             self.spending.collected_chunks = self.spending.collected_chunks.max(COLLECTED_CHUNKS);
+        }
+        if wide.has(WideOption::LockTables) {
+            self.lock_count = LOCKS_MANY.0 + Rng::new(draw.seed ^ 0x5eed_0023).below(LOCKS_MANY.1);
         }
         self.fit_chunks();
     }
@@ -236,7 +242,8 @@ pub trait TreeKind: Copy {
 pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     let mut options = WideOptions::ALL;
     if !K::HAS_SPANS {
-        options = options.without(WideOption::WideLeaves);
+        // Their locks are in leaves.
+        options = options.without(WideOption::WideLeaves).without(WideOption::LockTables);
     }
     if !K::HAS_ITEMS {
         options = options.without(WideOption::ValuesShort);
@@ -270,7 +277,8 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn wide_options(&self) -> WideOptions {
-        wide_options::<K>().without(WideOption::ShortLeases).without(WideOption::Sweeps)
+        let recovered = [WideOption::ShortLeases, WideOption::Sweeps, WideOption::LeaseClocks];
+        recovered.iter().fold(wide_options::<K>(), |options, option| options.without(*option))
     }
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {

@@ -108,18 +108,12 @@ impl PoolLayout {
         state
     }
 
-    /// Raises the heartbeat of a compute node's row. `false`: the row is not LIVE.
-    pub fn beat(&self, config: &Config, memories: &mut Memories, compute_node: ComputeNode) -> bool {
+    /// Where the rows of the first `compute_nodes` are, on memory node 0.
+    pub fn rows(&self, config: &Config, compute_nodes: u16) -> Vec<u64> {
         let geometry = self.geometry(config);
-        let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return false };
-        let row = home.row_offset(RowId(compute_node.0 + 1));
-        if RowWord(memory.host.word(row)).state() != Some(RowState::Live) {
-            return false;
-        }
-        let at = row + std::mem::offset_of!(Row, heartbeat) as u64;
-        let beats = memory.host.word(at);
-        memory.host.set_word(at, beats.wrapping_add(1));
-        true
+        geometry
+            .first()
+            .map_or_else(Vec::new, |home| (0..compute_nodes).map(|node| home.row_offset(RowId(node + 1))).collect())
     }
 
     /// Bytes of host memory for memory nodes with `chunks` chunks each behind the last one that is granted.

@@ -78,6 +78,11 @@ options! {
     Sweeps = "sweeps", 20;
     /// The pool has few chunks, and gets full.
     SmallPool = "small-pool", 12;
+    /// Lock tables have more words than a sweep READs at once.
+    LockTables = "lock-tables", 8;
+    /// Lease clocks tick and heartbeats come, but some compute nodes are silent for a while, though they live. Those that
+    /// are fenced end then.
+    LeaseClocks = "lease-clocks", 12;
 }
 
 /// Number of options.
@@ -158,7 +163,7 @@ impl WideOptions {
             // Redo areas for such leaves would not fit.
             drawn = drawn.without(WideOption::KeysLong).without(WideOption::ValuesLong);
         }
-        if drawn.has(WideOption::ShortLeases) {
+        if drawn.fences_the_living() {
             // A lane that waits for another one of its compute node to look after a dead holder asks again after a 64th
             // of a lease. If that is as short as a few requests, many lanes keep each other from it.
             drawn = drawn.without(WideOption::Lanes);
@@ -168,6 +173,11 @@ impl WideOptions {
             drawn = drawn.without(WideOption::KeysLong);
         }
         drawn
+    }
+
+    /// Whether compute nodes that live may be fenced.
+    pub(super) fn fences_the_living(self) -> bool {
+        self.has_any(&[WideOption::ShortLeases, WideOption::LeaseClocks])
     }
 
     /// Whether 512 KiB of each memory node may be too few.

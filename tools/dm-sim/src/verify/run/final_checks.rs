@@ -1,6 +1,6 @@
 //! The checks at the end of a history, when all is quiet.
 
-use super::stage::{Stage, summary};
+use super::stage::{Stage, circumstances, summary};
 use crate::check::{Answer, Call, OpId};
 use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
@@ -13,7 +13,7 @@ use crate::verify::faults::{FaultKind, InjectedFaults};
 use crate::verify::load::{Ended, start};
 use crate::verify::report::{Finding, History};
 use crate::verify::subject::{AfterDeath, HeldLock};
-use crate::verify::tolerance::Failed;
+use crate::verify::tolerance::{Circumstances, Excuses, Failed};
 use crate::verify::wide::WideOption;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
@@ -42,11 +42,13 @@ impl Stage<'_> {
                 }
             }
         }
-        if let Some(clocks) = Clocks::new(self.opened, self.beat, now_ns) {
+        if self.opened[0].has_owners()
+            && let Some(clocks) = self.clocks(now_ns)
+        {
             self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
         }
         if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
-            self.sweep(lanes, &alive, &history.injected);
+            self.sweep(lanes, &alive, history, now_ns);
         }
         // A dead row that is not swept would hold the epochs back.
         let swept = self.after_death == AfterDeath::Recovered || history.injected.dead.is_empty();
@@ -76,7 +78,7 @@ impl Stage<'_> {
         }
         // The checks below cannot judge what a dead holder left half done.
         if dead_hold == 0 && history.injected.down.is_none() {
-            self.validate(lanes, &alive, found);
+            self.validate(lanes, &alive, history, found);
             self.add_up(lanes, &alive, history);
         }
     }
@@ -162,9 +164,9 @@ impl Stage<'_> {
         injected: &InjectedFaults,
         (mut now_ns, mut clocks): (u64, Clocks<'_>),
     ) {
-        for node in clocks.wronged(&injected.dead) {
-            let what = format!("compute node {} was fenced, and its heartbeats came", node.0);
-            self.findings.push(Finding::Structure(what));
+        let wronged = |node: &&usize| self.opened[**node].lease().is_some_and(|lease| lease.is_fenced());
+        if let Some(node) = alive.iter().find(wronged) {
+            self.findings.push(Finding::Structure(format!("compute node {node} was fenced, and its heartbeats came")));
         }
         let Some(lease) = self.opened[alive[0]].lease().filter(|_| !injected.dead.is_empty()) else { return };
         let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.coding);
@@ -181,14 +183,14 @@ impl Stage<'_> {
         }
     }
 
-    /// Sweeps the rows of dead compute nodes.
-    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], injected: &InjectedFaults) {
+    /// Sweeps the rows of dead compute nodes. Nothing that they had begun takes effect after that.
+    fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, now_ns: u64) {
         let Some(&node) = alive.first() else { return };
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
-        for dead in &injected.dead {
+        for dead in &history.injected.dead {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
-                Ok(Ok(swept)) if swept.row_free => {}
+                Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(*dead, now_ns),
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
             }
         }
@@ -242,6 +244,12 @@ impl Stage<'_> {
         }
     }
 
+    /// What excuses failures now that all is quiet.
+    fn excused(&self, history: &History) -> (Excuses, Circumstances) {
+        let (memories, injected) = (self.world.memories(), &history.injected);
+        (self.excuses(), circumstances(memories, injected, self.remote_locks_held, self.pool_state))
+    }
+
     /// Compute nodes that are not dead.
     fn alive(&self, injected: &InjectedFaults) -> Vec<usize> {
         let dead = |node: &usize| injected.dead.iter().any(|dead| usize::from(dead.0) == *node);
@@ -269,6 +277,7 @@ impl Stage<'_> {
     /// Reads every key once more. Compute nodes take turns, since their caches differ. Returns how many keys there are.
     fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
         let coding = self.coding;
+        let excused = self.excused(history);
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;
@@ -285,8 +294,7 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
-                    let limits = (self.draw.deadline_ns, self.excuses_no_memory);
-                    self.findings.extend(judge_failed(history, operation, error, self.after_death, limits));
+                    self.findings.extend(judge_failed(history, operation, error, excused));
                 }
                 Ok(other) => unreachable!("a get ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("get of key {key}: {alone}"))),
@@ -303,6 +311,7 @@ impl Stage<'_> {
     /// Scans everything, page by page. Compute nodes take turns.
     fn scan_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
         let coding = self.coding;
+        let excused = self.excused(history);
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let (mut key, mut after) = (0, false);
@@ -323,8 +332,7 @@ impl Stage<'_> {
                 }
                 Ok(Ended::Failed(error)) => {
                     history.record.respond(operation, now_ns, Answer::Failed(error.effect));
-                    let limits = (self.draw.deadline_ns, self.excuses_no_memory);
-                    self.findings.extend(judge_failed(history, operation, error, self.after_death, limits));
+                    self.findings.extend(judge_failed(history, operation, error, excused));
                 }
                 Ok(other) => unreachable!("a scan ends with {other:?}"),
                 Err(alone) => self.findings.push(Finding::Structure(format!("scan from key {key}: {alone}"))),
@@ -340,7 +348,8 @@ impl Stage<'_> {
         self.findings.push(Finding::Structure("a scan of everything does not end".to_owned()));
     }
 
-    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], found: u64) {
+    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &History, found: u64) {
+        let undisturbed = history.failed.is_empty() && history.injected.counts.iter().all(|count| *count == 0);
         let Some(&last) = alive.last() else { return };
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
@@ -349,6 +358,10 @@ impl Stage<'_> {
                 Err(error) => self.findings.push(Finding::Structure(error.to_string())),
                 Ok(census) if census.records != found => {
                     self.findings.push(Finding::Records { counted: census.records, found });
+                }
+                // An operation links the leaf that it split off before it ends.
+                Ok(census) if undisturbed && census.half_splits > 0 => {
+                    self.findings.push(Finding::Structure(format!("nothing went wrong, and there are {census:?}")));
                 }
                 Ok(_) => {}
             },
@@ -393,13 +406,19 @@ impl Stage<'_> {
             Some(account) => {
                 let collected_orphans = self.after_death == AfterDeath::Recovered;
                 let disturbs = |kind: FaultKind| history.injected.counts[kind as usize] > 0;
+                let is_harmless = |kind| match kind {
+                    FaultKind::Crash => collected_orphans,
+                    // Old copies of inner nodes mislead, and lose nothing.
+                    FaultKind::StaleCache => true,
+                    _ => false,
+                };
                 let undisturbed = history.failed.is_empty()
-                    && FaultKind::ALL
-                        .iter()
-                        .all(|&kind| !disturbs(kind) || collected_orphans && kind == FaultKind::Crash);
+                    && FaultKind::ALL.into_iter().all(|kind| !disturbs(kind) || is_harmless(kind));
                 if account.leaked > 0 && self.never_leaks && undisturbed {
-                    let but = if disturbs(FaultKind::Crash) { "nothing but deaths" } else { "nothing" };
-                    self.findings.push(Finding::Memory(format!("{but} went wrong, and {account}")));
+                    let but: Vec<&str> =
+                        FaultKind::ALL.into_iter().filter(|&kind| disturbs(kind)).map(FaultKind::name).collect();
+                    let but = if but.is_empty() { String::new() } else { format!(" but {}", but.join(" and ")) };
+                    self.findings.push(Finding::Memory(format!("nothing{but} went wrong, and {account}")));
                 }
                 // While no node dies, no block is lost unless a lane has marked that. After a collection of everything
                 // no block is lost at all.
@@ -422,11 +441,10 @@ fn judge_failed(
     history: &mut History,
     operation: OpId,
     error: OpError,
-    after_death: AfterDeath,
-    (deadline_ns, no_memory): (u64, bool),
+    (excuses, circumstances): (Excuses, Circumstances),
 ) -> Option<Finding> {
-    let failed = Failed { operation: Some(operation), error };
-    if failed.is_tolerable(&history.injected, after_death, deadline_ns, no_memory) {
+    let failed = Failed { operation: Some(operation), error, circumstances };
+    if failed.is_tolerable(&history.injected, excuses) {
         history.failed.push(summary(&error));
         return None;
     }

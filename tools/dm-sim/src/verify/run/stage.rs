@@ -1,14 +1,14 @@
 //! One history: fills the index, runs the load under faults, and judges which failures the faults excuse.
 
 use crate::check::{self, Answer, Call};
-use crate::config::Config;
+use crate::config::{Config, Delays};
 use crate::direct::DirectFabric;
 use crate::driver::{Driver, DriverConfig};
 use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::run::block_on;
 use crate::verify::accounting::Holdings;
-use crate::verify::clocks::{self, Beat, Clocks};
+use crate::verify::clocks::{self, Clocks};
 use crate::verify::coding::Coding;
 use crate::verify::damage::Damage;
 use crate::verify::draw::{Draw, Filling};
@@ -16,6 +16,7 @@ use crate::verify::faults::InjectedFaults;
 use crate::verify::load::{Ended, Load, VALUE_FIRST, start};
 use crate::verify::report::{Finding, History};
 use crate::verify::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState};
+use crate::verify::tolerance::{Circumstances, Excuses};
 use crate::verify::wide::{WIDE_OPTIONS, WideOption, WideOptions};
 use crate::workload::run_workload;
 use crate::world::World;
@@ -32,8 +33,12 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::ScanPastEnd)
     .without(WideOption::LastScan)
     .without(WideOption::ShortLeases)
+    .without(WideOption::LeaseClocks)
     .without(WideOption::Sweeps)
     .without(WideOption::SmallPool);
+
+/// Requests of a large operation.
+const REQUESTS_MANY: u64 = 40;
 
 pub(super) fn empty_history(findings: Vec<Finding>) -> History {
     History {
@@ -55,7 +60,8 @@ pub(super) fn empty_history(findings: Vec<Finding>) -> History {
 /// Everything set up for one history.
 pub(super) struct Stage<'a> {
     pub(super) draw: &'a Draw,
-    pub(super) beat: Beat<'a>,
+    /// Where the rows are whose heartbeats come.
+    pub(super) rows: &'a [u64],
     /// Bytes of memory nodes change while the load runs.
     pub(super) damage: bool,
     pub(super) coding: Coding,
@@ -67,8 +73,6 @@ pub(super) struct Stage<'a> {
     pub(super) take_images: &'a dyn Fn(&Memories) -> InnerNodeImages,
     pub(super) holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     pub(super) pool_state: &'a dyn Fn(&Memories, Option<NodeId>) -> Option<PoolState>,
-    /// Operations may say that there is no memory, even if there are chunks left.
-    pub(super) excuses_no_memory: bool,
     pub(super) never_leaks: bool,
     pub(super) holds_all_blocks: bool,
     pub(super) collects_all: bool,
@@ -77,7 +81,7 @@ pub(super) struct Stage<'a> {
     pub(super) findings: Vec<Finding>,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
     pub(super) fn play(&mut self, scratch: &mut Vec<Vec<u8>>, drivers: DriverConfig) -> History {
         let bytes = self.opened.iter().map(|index| index.plan().total_bytes).max().unwrap_or(0);
         scratch.resize_with(scratch.len().max(self.draw.lane_count()), Vec::new);
@@ -90,9 +94,10 @@ impl Stage<'_> {
         };
         let node = |&count: &u16| (0..count).filter_map(&mut lane).collect();
         let lanes: Vec<Vec<Lane<'_>>> = self.draw.lanes.iter().map(node).collect();
+        // Most leases of histories are not told the time: see the kinds' rare marks.
+        clocks::begin();
         lanes.iter().flatten().for_each(|lane| lane.port().set_clock(Some(clocks::now_us)));
         let lanes: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
-        let clocks = Clocks::new(self.opened, self.beat, 0);
         let mut record = check::History::new();
         record.has_owners = self.opened[0].has_owners();
         if let Err(why) = self.fill(&lanes, &mut record) {
@@ -103,19 +108,29 @@ impl Stage<'_> {
         load.coding = self.coding;
         load.damage = self.damage.then(|| Damage::new(self.draw.seed));
         load.recovered = self.after_death == AfterDeath::Recovered;
-        load.clocks = clocks;
+        let (locks_held, pool_state) = (self.remote_locks_held, self.pool_state);
+        let look =
+            |memories: &Memories, injected: &InjectedFaults| circumstances(memories, injected, locks_held, pool_state);
+        load.look = Some(&look);
+        load.clocks = self.clocks(0);
         let mut driver = Driver::new(self.world, &lanes, drivers);
         let end = run_workload(&mut driver, &mut load);
         load.finish(&mut driver);
-        if self.draw.wide.has(WideOption::ShortLeases)
+        if self.draw.wide.fences_the_living()
             && let Some(state) = (self.pool_state)(driver.world().memories(), load.injected.down)
         {
             // Who fenced them may have been dropped before a memory node was asked.
             state.not_live.into_iter().for_each(|compute_node| load.end(&mut driver, compute_node));
         }
+        if let Some(clocks) = &load.clocks {
+            clocks.finish(driver.now_ns(), &load.injected.dead);
+        }
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
         drop(driver);
-        let Load { history: record, failed, injected, met, .. } = load;
+        let Load { history: record, failed, injected, met, wronged, .. } = load;
+        let wronged =
+            wronged.into_iter().map(|node| format!("compute node {} was fenced, and its heartbeats came", node.0));
+        self.findings.extend(wronged.filter(|_| !self.damage).map(Finding::Structure));
 
         let mut history = empty_history(Vec::new());
         history.steps = steps;
@@ -126,18 +141,11 @@ impl Stage<'_> {
             history.met[option as usize] += 1;
         }
         history.record = record;
-        // Redo chunks that a sweep has freed since are no excuse, but sweeps are rare.
-        // Nor are chunks of a small pool that were collected since.
-        self.excuses_no_memory |= self.damage
-            || (self.pool_state)(self.world.memories(), history.injected.down).is_none_or(|state| {
-                state.free_chunks == 0 || self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool])
-            });
         let pool_was_full = failed.iter().any(|failed| failed.error.cause == Cause::PoolFull);
         history.met[WideOption::SmallPool as usize] +=
             u64::from(self.draw.wide.has(WideOption::SmallPool) && pool_was_full);
         for failed in failed {
-            let (deadline_ns, no_memory) = (self.draw.deadline_ns, self.excuses_no_memory);
-            if self.damage || failed.is_tolerable(&history.injected, self.after_death, deadline_ns, no_memory) {
+            if self.damage || failed.is_tolerable(&history.injected, self.excuses()) {
                 history.failed.push(summary(&failed.error));
             } else {
                 let line = failed.operation.map(|operation| history.record.line(operation));
@@ -159,6 +167,25 @@ impl Stage<'_> {
         }
         history.findings = std::mem::take(&mut self.findings);
         history
+    }
+
+    /// The clocks of compute nodes, if they tick: they show `now_ns`.
+    pub(super) fn clocks(&self, now_ns: u64) -> Option<Clocks<'a>> {
+        let silent = self.draw.wide.has(WideOption::LeaseClocks);
+        let owners = self.opened.iter().any(|index| index.has_owners() && index.lease().is_some());
+        (silent || owners).then(|| Clocks::new(self.draw.seed, self.opened, self.rows, silent, now_ns))
+    }
+
+    /// What this history excuses.
+    pub(super) fn excuses(&self) -> Excuses {
+        Excuses {
+            after_death: self.after_death,
+            deadline_ns: self.draw.deadline_ns,
+            has_slow_requests: self.draw.deadline_ns <= slow_ns(&self.draw.fabric.delays),
+            frees_chunks: self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool]),
+            fences_itself: self.draw.wide.has(WideOption::LeaseClocks),
+            has_epochs: self.opened.iter().any(|index| index.has_epochs()),
+        }
     }
 
     /// Inserts the first records, one operation at a time and without delays.
@@ -211,6 +238,28 @@ impl Stage<'_> {
             run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk finish: {error}"))?;
         }
         Ok(())
+    }
+}
+
+/// A time that an operation may need for its requests alone: two of the longest, or as many long ones as there are on average
+/// among the requests of a large operation.
+fn slow_ns(delays: &Delays) -> u64 {
+    let longest_ns = u64::from(delays.long_ns.1);
+    (2 * longest_ns).max(longest_ns * REQUESTS_MANY * u64::from(delays.long_per_1024) / 1024)
+}
+
+/// What the memories are like, after these faults.
+pub(super) fn circumstances(
+    memories: &Memories,
+    injected: &InjectedFaults,
+    locks_held: &dyn Fn(&Memories) -> Vec<HeldLock>,
+    pool_state: &dyn Fn(&Memories, Option<NodeId>) -> Option<PoolState>,
+) -> Circumstances {
+    let of_the_dead = |lock: &HeldLock| injected.dead.iter().any(|dead| dead.0 == lock.compute_node);
+    Circumstances {
+        has_chunks: pool_state(memories, injected.down).is_some_and(|state| state.free_chunks > 0),
+        went_on: false,
+        dead_hold: !injected.dead.is_empty() && locks_held(memories).iter().any(of_the_dead),
     }
 }
 

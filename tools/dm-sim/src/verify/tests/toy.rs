@@ -280,7 +280,7 @@ impl Subject for Toy {
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String> {
         let tables: Vec<Table> = (1..).zip(&draw.lanes).map(|(row, _)| Table::new(self.0, row)).collect();
-        let opened: Vec<_> = tables.iter().map(With).collect();
+        let opened: Vec<_> = tables.iter().map(|table| With(table, None)).collect();
         let opened: Vec<&dyn Opened> = opened.iter().map(|table| table as &dyn Opened).collect();
         then(&opened);
         Ok(())
