@@ -16,6 +16,7 @@
 //! | `progress` | how far a command is, on a terminal |
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
+//! | [`picture`] | pictures: leaves with their bytes, requests in time, rooms and imports |
 //! | `failure` | why a command ends early |
 
 mod bench;
@@ -27,6 +28,7 @@ pub mod keys;
 mod kinds;
 pub mod layout;
 mod members;
+pub mod picture;
 mod pool;
 mod progress;
 mod report;

@@ -19,6 +19,7 @@ fn every_command_has_a_manual_page() {
     assert!(page("dm-memd").contains("RUST_LOG") && page("dm-memd").contains("log\\-level"), "{}", page("dm-memd"));
     assert!(page("dm-dump").contains("zstd"), "the examples are there");
     assert!(!pages.join("dm-soak-writer.1").exists(), "what is hidden has none");
+    assert!(page("dm-figures").contains("svg"), "{}", page("dm-figures"));
     dm("man /dev/null/no").bad(1, &["/dev/null/no"]);
 }
 

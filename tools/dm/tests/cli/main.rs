@@ -5,6 +5,7 @@ mod arguments;
 mod bench;
 mod check;
 mod dump;
+mod figures;
 mod generate;
 mod memd;
 mod metrics;
