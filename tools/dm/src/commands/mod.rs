@@ -15,7 +15,7 @@ mod layout;
 mod litmus;
 mod rename;
 mod repair;
-pub(crate) mod shell;
+mod shell;
 mod verify;
 
 pub use dump::check_dump;
@@ -56,7 +56,7 @@ enum Command {
     Truncate(drop::Arguments),
     /// Give an index another name, also while it is in use
     Rename(rename::Arguments),
-    /// Get, put, delete and scan by hand
+    /// Get, put, update, delete, scan and count by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),

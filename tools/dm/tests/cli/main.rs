@@ -11,7 +11,9 @@ mod memd;
 mod metrics;
 mod pool;
 mod repair;
+mod shell;
 mod simulation;
+mod terminal;
 mod verify;
 
 use std::io::{BufRead as _, BufReader, Write as _};
