@@ -18,6 +18,7 @@
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
 //! | [`picture`] | pictures: leaves with their bytes, requests in time, rooms and imports |
+//! | `top` | `dm top`: what a pool does now, again and again |
 //! | `failure` | why a command ends early |
 
 mod bench;
@@ -36,4 +37,5 @@ mod progress;
 mod report;
 mod soak;
 mod tool;
+mod top;
 pub mod workload;

@@ -21,7 +21,7 @@ mod verify;
 pub use dump::check_dump;
 
 use crate::failure::Failure;
-use crate::{bench, churn, figures, soak};
+use crate::{bench, churn, figures, soak, top};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -60,6 +60,8 @@ enum Command {
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),
+    /// Watch a pool: operations, memory, locks, epochs, compute nodes
+    Top(top::Arguments),
     /// Walk every index of a pool, and tell what is damaged where
     Check(check::Arguments),
     /// Finish what dead compute nodes left; safe on a pool in use
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Rename(arguments) => rename::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),

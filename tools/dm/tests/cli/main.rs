@@ -14,6 +14,7 @@ mod repair;
 mod shell;
 mod simulation;
 mod terminal;
+mod top;
 mod verify;
 
 use std::io::{BufRead as _, BufReader, Write as _};
