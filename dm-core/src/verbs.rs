@@ -364,7 +364,8 @@ pub enum Status {
     Ok = 0,
     /// The memory node refused it: outside its memory, misaligned, or not permitted. It had no effect.
     Refused = 1,
-    /// The queue pair failed; this request may or may not have taken effect, or may still.
+    /// An earlier request of the same connection failed, and with it all behind it; this one may or may not have taken effect,
+    /// or may still.
     Flushed = 2,
     /// The memory node does not answer any more. Effect unknown.
     NodeDown = 3,
@@ -380,7 +381,7 @@ impl Status {
         match self {
             Self::Ok => "ok",
             Self::Refused => "refused by the memory node",
-            Self::Flushed => "flushed with its queue pair",
+            Self::Flushed => "flushed behind a failed request",
             Self::NodeDown => "memory node down",
             Self::Fenced => "fenced",
             Self::Unsupported => "not supported by the fabric",

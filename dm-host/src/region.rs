@@ -190,6 +190,18 @@ pub struct Region {
     layout: Layout,
     pages: Pages,
     is_kept: bool,
+    /// A file that was created for this region, and has no pool in it yet.
+    new_file: Option<backing::NewFile>,
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // After `detach` the file cannot be looked at.
+        let keeps = self.fd().is_none() || self.has_pool();
+        if let Some(file) = self.new_file.as_mut().filter(|_| keeps) {
+            file.keep();
+        }
+    }
 }
 
 impl Region {
@@ -216,8 +228,10 @@ impl Region {
                 Self::finish(fd, layout, Path::new("hugetlb memfd"), true)
             }
             Backing::File(path) => {
-                let (fd, layout) = backing::open_file(spec, path)?;
-                Self::finish(fd, layout, path, true).map(Self::keep_or_not)
+                let (fd, layout, new) = backing::open_file(spec, path)?;
+                let mut region = Self::finish(fd, layout, path, true)?.keep_or_not();
+                region.new_file = Some(new);
+                Ok(region)
             }
             Backing::Dax(path) => {
                 let (fd, layout) = backing::open_dax(spec, path)?;
@@ -233,9 +247,7 @@ impl Region {
     /// Looks whether the file has a pool in it. If so, releases lines that writers of a former daemon's clients died
     /// in: no other process has the file any more.
     fn keep_or_not(mut self) -> Self {
-        let mut magic = [0; MAGIC.len()];
-        // Without sequence words, so that nothing is changed in a file that may belong to another program.
-        self.is_kept = self.raw().read(0, &mut magic).is_ok() && magic == MAGIC;
+        self.is_kept = self.has_pool();
         if self.is_kept {
             self.release_slots(|owner| owner != 0);
         }
@@ -269,7 +281,7 @@ impl Region {
             map.advise(Advice::PopulateWrite).map_err(|source| system(path, "fault it in", source))?;
         }
         let pages = pages::look(map.as_mut_ptr().addr(), &layout);
-        Ok(Self { fd: Mutex::new(Some(Arc::new(fd))), map, layout, pages, is_kept: false })
+        Ok(Self { fd: Mutex::new(Some(Arc::new(fd))), map, layout, pages, is_kept: false, new_file: None })
     }
 
     /// Replaces the region by private memory, zeroed, while threads may be in the middle of accesses. An access is to
@@ -387,10 +399,17 @@ impl Region {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at as usize).cast()) }
     }
 
-    /// All bytes of the file, tables included, without sequence words: only while no other process has it.
+    /// Whether a pool's first bytes are there. It looks without sequence words, so that nothing is changed in a file that may
+    /// belong to another program; nobody writes those bytes but a memory node that formats its region.
+    fn has_pool(&self) -> bool {
+        let mut magic = [0; MAGIC.len()];
+        self.raw().read(0, &mut magic).is_ok() && magic == MAGIC
+    }
+
+    /// All bytes of the file, tables included, without sequence words: only while no other process writes what is read.
     fn raw(&self) -> Area<'_> {
-        // SAFETY: all of the mapping, which lives as long as `self`. No other process has the region yet, so sequence
-        // words may be accessed as if they were lines.
+        // SAFETY: all of the mapping, which lives as long as `self`. Without sequence words an access is a plain one, and
+        // may be torn if another process writes the same line; callers read what no process writes any more.
         unsafe { Area::new(self.map.as_mut_ptr(), self.layout.file_bytes, None) }
     }
 
@@ -495,8 +514,8 @@ mod tests {
     fn a_file_that_holds_something_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pool");
-        drop(Region::create(&spec(Backing::File(path.clone()))).unwrap());
-        // All zeros again: accepted.
+        std::fs::write(&path, [0; 5000]).unwrap();
+        // All zeros: accepted.
         let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
         let error = Region::create(&spec(Backing::File(path.clone()))).unwrap_err();
         assert!(matches!(error, RegionError::InUse { .. }), "{error}");
@@ -504,6 +523,30 @@ mod tests {
         drop(region);
         let error = Region::create(&spec(Backing::File(path))).unwrap_err();
         assert!(matches!(error, RegionError::NotZero { offset: 65536..=70000, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_new_file_stays_only_with_a_pool_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pool");
+        let files = || std::fs::read_dir(directory.path()).unwrap().count();
+        // It cannot be laid out.
+        let odd = RegionSpec { region_bytes: 1000, ..spec(Backing::File(path.clone())) };
+        assert!(Region::create(&odd).is_err());
+        assert_eq!(files(), 0);
+        // It was made, and what should write a pool to it failed.
+        let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
+        assert_eq!(files(), 1);
+        drop(region);
+        assert_eq!(files(), 0);
+        // What was there before is not ours to remove.
+        std::fs::write(&path, b"").unwrap();
+        assert!(Region::create(&odd).is_err());
+        drop(Region::create(&spec(Backing::File(path.clone()))).unwrap());
+        assert_eq!(files(), 1);
+        std::fs::remove_file(&path).unwrap();
+        Region::create(&spec(Backing::File(path))).unwrap().write_image(0, &MAGIC).unwrap();
+        assert_eq!(files(), 1);
     }
 
     #[test]

@@ -7,7 +7,12 @@ use std::path::Path;
 
 /// Compares `found` with the file `tests/goldens/NAME`, or writes it there.
 pub fn check(name: &str, found: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens").join(name);
+    check_file(&Path::new("tests/goldens").join(name), found);
+}
+
+/// The same for any file of the workspace.
+pub fn check_file(file: &Path, found: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     if std::env::var_os("DM_BLESS").is_some() {
         fs::create_dir_all(file.parent().expect("a file in a directory")).expect("the directory of goldens");
         fs::write(&file, found).expect("a golden");

@@ -9,7 +9,7 @@
 //! - [`client`]: one lane, driven to the end of each operation or only to a certain step.
 //! - [`suite`]: the tests, as functions of a subject and a fixture.
 //! - [`pool`]: a pool in the memories of a simulated fabric. [`goldens`]: texts that are generated and blessed.
-//!   [`counts`]: goldens of the requests that operations make.
+//!   [`counts`]: goldens of the requests that operations make. [`imports`]: a reader of sources.
 //!
 //! [`conformance!`] makes tests of all that: one line per index.
 
@@ -17,6 +17,7 @@ pub mod client;
 pub mod counts;
 pub mod fabric;
 pub mod goldens;
+pub mod imports;
 pub mod oracle;
 pub mod pool;
 pub mod subject;

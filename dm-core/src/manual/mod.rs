@@ -6,6 +6,7 @@
 //! | page | question |
 //! |---|---|
 //! | [`glossary`] | what does a word mean |
+//! | [`pictures`] | what do the house, the leaves and the requests of operations look like |
 //! | [`drivers`] | what does a driver supply, on firmware or elsewhere |
 //! | **every index** | |
 //! | [`locks`] | why is a lock held once, and never for ever |
@@ -107,3 +108,30 @@ pub mod smart_published {}
 pub mod items_layers {}
 #[doc = include_str!("items_memory.md")]
 pub mod items_memory {}
+/// What things look like, in `cargo doc`. The tools draw these pictures from the tables of layouts, the goldens of requests and the sources; a test
+/// holds them against it.
+///
+/// # The house
+///
+#[cfg_attr(doc, doc = include_str!("pictures/house.svg"))]
+///
+/// # Leaves
+///
+#[cfg_attr(doc, doc = include_str!("pictures/leaf-sherman.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/leaf-chime.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/leaf-smart.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/leaf-dolphin.svg"))]
+///
+/// # Requests of operations
+///
+#[cfg_attr(doc, doc = include_str!("pictures/verbs-sherman.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/verbs-chime.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/verbs-smart.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/verbs-dolphin.svg"))]
+pub mod pictures {}

@@ -112,7 +112,7 @@ fn start_sweeper(arguments: &Arguments, options: &ServeOptions) -> std::io::Resu
     if arguments.peers.len() + 1 != usize::from(options.memory_nodes) {
         tracing::info!(
             "rows of compute processes that die wait for `dm repair`: --peers would have to name the sockets of the \
-             pool's {} other memory nodes",
+             pool's other memory nodes, {} of them",
             options.memory_nodes - 1
         );
         return Ok(None);

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 fn check_available(needed: u64) -> Result<(), RegionError> {
@@ -54,14 +54,52 @@ pub(super) fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionErr
     Ok(Some(fd))
 }
 
-pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-    let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system(path, "open it", e))?;
+/// A file that this process has created. Dropping it removes the file, unless a pool was written to it: what fails on the way
+/// there leaves nothing.
+#[derive(Debug)]
+pub(super) struct NewFile(Option<PathBuf>);
+
+impl NewFile {
+    /// It has a pool in it, and stays.
+    pub(super) fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // An empty file of that name is in nobody's way if it cannot be removed.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Opens a file, or creates it.
+fn open_or_create(path: &Path) -> Result<(OwnedFd, NewFile), RegionError> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    match open(path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+        Ok(fd) => return Ok((fd, NewFile(Some(path.to_owned())))),
+        Err(Errno::EXIST) => {}
+        Err(e) => return Err(system(path, "open it", e)),
+    }
+    // The name may be a symbolic link to a file that is not there yet: what is made for it is the owner's to remove.
+    let fd = open(path, flags | OFlags::CREATE, mode).map_err(|e| system(path, "open it", e))?;
+    Ok((fd, NewFile(None)))
+}
+
+pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout, NewFile), RegionError> {
+    let (fd, new) = open_or_create(path)?;
     let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(RegionError::NotMappable { path: path.to_owned() });
     }
     lock_file(&fd, path)?;
+    // Whoever made the file may have failed and removed it after it was opened here: a pool in it would be lost.
+    if fstat(&fd).map_err(|e| system(path, "examine it", e))?.st_nlink == 0 {
+        return Err(RegionError::InUse { path: path.to_owned() });
+    }
     let hugetlbfs = pages::hugetlbfs_page_bytes(fd.as_fd());
     let layout = spec.layout(hugetlbfs.unwrap_or(rustix::param::page_size() as u64))?;
     let file = File::from(fd);
@@ -86,7 +124,7 @@ pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layo
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
         Err(e) => return Err(system(path, "allocate it", e)),
     }
-    Ok((file.into(), layout))
+    Ok((file.into(), layout, new))
 }
 
 pub(super) fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {

@@ -31,6 +31,8 @@ pub struct Member {
     /// The stored heartbeat. A row that was claimed and not announced yet has that of an earlier incarnation, which
     /// does not move.
     pub heartbeat: u64,
+    /// The reclamation epoch it has reached; 0: none.
+    pub epoch: u64,
     /// Its lease, if it has announced one.
     pub lease: Option<Duration>,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
@@ -82,11 +84,21 @@ pub fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<V
             lanes: view.life.map(|life| life.lanes),
             host: view.life.map(|life| life.host.to_owned()),
             heartbeat: row.heartbeat.get(),
+            epoch: row.epoch.get(),
             lease: view.life.and_then(|life| life.lease_ns).map(Duration::from_nanos),
             unresponsive: Duration::ZERO,
         });
     }
     Ok(members)
+}
+
+/// How often the pool's epoch was raised.
+pub fn epochs(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<u64, RepairError> {
+    let geometry = &pool.geometry()[0];
+    // Row 0 is of no compute node: it has the pool's.
+    let row = on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, rows::read(lane, geometry, RowId(0), 0)))
+        .map_err(PoolError::from)?;
+    Ok(row.epoch.get())
 }
 
 /// Looks at live rows again and again, for at most `time`, until the heartbeat of each has moved.

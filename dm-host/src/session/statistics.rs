@@ -55,6 +55,8 @@ pub struct KindStatistics {
     pub bytes_read: u64,
     /// Payload of WRITEs and operands of atomics, in bytes.
     pub bytes_written: u64,
+    /// Steps that were repeated, or took a longer way than they should.
+    pub retries: u64,
 }
 
 /// Statistics of a session so far, over all workers.
@@ -81,13 +83,14 @@ impl Statistics {
         let mut page = Page::default();
         let labels = Labels::default().with("pool", pool).with("index", index).with("row", member.row.0);
         type Of = fn(&KindStatistics) -> u64;
-        let by_kind: [(&str, &str, Of); 6] = [
+        let by_kind: [(&str, &str, Of); 7] = [
             ("operations_total", "Operations that ended, failed ones included.", |of| of.operations),
             ("failed_total", "Operations that failed.", |of| of.failed),
             ("round_trips_total", "Round trips to memory nodes.", |of| of.round_trips),
             ("requests_total", "Requests for memory nodes.", |of| of.requests),
             ("read_bytes_total", "Payload of READs and results of atomics.", |of| of.bytes_read),
             ("written_bytes_total", "Payload of WRITEs and operands of atomics.", |of| of.bytes_written),
+            ("retries_total", "Steps repeated, or that took a longer way than they should.", |of| of.retries),
         ];
         let kinds = || OperationKind::ALL.iter().map(|&kind| (labels.with("operation", kind.name()), self.of(kind)));
         for (name, help, of) in by_kind {
@@ -127,6 +130,7 @@ struct Sums {
     requests: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
+    retries: AtomicU64,
 }
 
 /// Sums of one worker, the only thread that adds to them. All accesses are relaxed: the sums order nothing. A load and
@@ -148,6 +152,7 @@ impl WorkerSums {
         add(&sums.requests, requests.into());
         add(&sums.bytes_read, bytes_read);
         add(&sums.bytes_written, bytes_written);
+        add(&sums.retries, finished.retries.into());
         if finished.result.is_err() {
             add(&sums.failed, 1);
         }
@@ -170,6 +175,7 @@ impl WorkerSums {
             total.requests += of(&sums.requests);
             total.bytes_read += of(&sums.bytes_read);
             total.bytes_written += of(&sums.bytes_written);
+            total.retries += of(&sums.retries);
         }
     }
 }

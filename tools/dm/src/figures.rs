@@ -3,16 +3,21 @@
 //! Every figure is one `dm bench` command line and one number of its report. The constants of the profiles come from
 //! sources or from two of Sherman's figures (see `dm-sim/profiles/cx5.toml`); nothing is adjusted per figure.
 
+mod charts;
 mod chime;
 mod dolphin;
 mod rdwc;
+mod row;
 mod smart;
 
 use crate::bench::{self, plan::Plan};
 use crate::failure::{Failure, print};
 use crate::report::Report;
 use clap::Parser;
+use row::Row;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A number of a report.
 #[derive(Clone, Copy, Debug)]
@@ -332,7 +337,9 @@ const FIGURES: &[Figure] = &[
 /// Arguments of `dm figures`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  dm figures                 all, as a Markdown table: about ten minutes\n  \
-                        dm figures --only 'Figure 5'\n  dm figures --commands      the dm bench lines behind them")]
+                        dm figures --only 'Figure 5'\n  dm figures --commands      the dm bench lines behind them\n  \
+                        dm figures --svg figures   charts, beside the papers' values\n  \
+                        dm figures --svg figures --from tools/README.md   charts of a table that is there")]
 pub struct Arguments {
     /// Only figures whose title contains this
     #[arg(long, value_name = "TEXT")]
@@ -341,6 +348,14 @@ pub struct Arguments {
     /// Print the command lines, run nothing
     #[arg(long)]
     commands: bool,
+
+    /// Draw charts of what was run, too, as files in this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "commands")]
+    svg: Option<PathBuf>,
+
+    /// Run nothing: draw a table that was printed earlier and is somewhere in this file
+    #[arg(long, value_name = "FILE", requires = "svg", conflicts_with = "only")]
+    from: Option<PathBuf>,
 }
 
 /// Just enough of a command line to read the options of `dm bench`.
@@ -409,6 +424,13 @@ fn all() -> impl Iterator<Item = &'static Figure> {
 
 /// Runs the figures and prints the table.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let (Some(directory), Some(file)) = (&arguments.svg, &arguments.from) {
+        let table = fs::read_to_string(file).map_err(|error| Failure::Run(format!("{}: {error}", file.display())))?;
+        if row::read(&table).is_empty() {
+            return Err(Failure::Run(format!("{}: no table of dm figures is in it", file.display())));
+        }
+        return draw(directory, &table);
+    }
     let wanted = |figure: &&Figure| arguments.only.as_ref().is_none_or(|only| figure.title.contains(only.as_str()));
     let figures: Vec<&Figure> = all().filter(wanted).collect();
     if figures.is_empty() {
@@ -423,7 +445,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
         return print(&lines.collect::<String>());
     }
-    print("| figure | paper | ours (simulated) | ratio | remarks |\n|---|---|---|---|---|\n")?;
+    print(row::HEAD)?;
+    let mut table = row::HEAD.to_owned();
     let mut last: Option<(String, Report)> = None;
     for figure in figures {
         let command = command(figure);
@@ -433,10 +456,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => measure(&command)?,
         };
         let rival = rival(figure, &command).map(|rival| measure(&rival)).transpose()?;
-        print(&line(figure, &report, rival.as_ref()))?;
+        let line = format!("{}\n", row(figure, &report, rival.as_ref()));
+        print(&line)?;
+        table.push_str(&line);
         last = Some((command, report));
     }
-    Ok(())
+    arguments.svg.as_ref().map_or(Ok(()), |directory| draw(directory, &table))
 }
 
 fn measure(command: &str) -> Result<Report, Failure> {
@@ -448,26 +473,55 @@ fn measure(command: &str) -> Result<Report, Failure> {
     report.ok_or_else(|| Failure::Run(format!("{command}: no workload")))
 }
 
-fn line(figure: &Figure, report: &Report, rival: Option<&Report>) -> String {
+fn row(figure: &Figure, report: &Report, rival: Option<&Report>) -> Row {
     let ours = figure.metric.of(report);
     let rivals = rival.map(|rival| figure.metric.of(rival));
-    let number = |value: f64| match value {
-        value if value >= 1000.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    };
-    let unit = figure.metric.unit();
-    let mut text = format!("| {} | ", figure.title);
-    let both = rivals.map_or_else(String::new, |rivals| format!(" ({} / {} Mops/s)", number(ours), number(rivals)));
-    let ours = ours / rivals.unwrap_or(1.0);
-    // Writing to a string does not fail.
-    let _ = if figure.paper.is_nan() {
-        write!(text, "- | {} {unit}{both} | - ", number(ours))
-    } else {
-        write!(text, "{} {unit} | {} {unit}{both} | {:.2} ", number(figure.paper), number(ours), ours / figure.paper)
-    };
-    let _ = writeln!(text, "| {} |", figure.note);
-    text
+    Row {
+        title: figure.title.to_owned(),
+        paper: Some(figure.paper).filter(|paper| !paper.is_nan()),
+        ours: ours / rivals.unwrap_or(1.0),
+        unit: figure.metric.unit().to_owned(),
+        both: rivals.map(|rivals| (ours, rivals)),
+        note: figure.note.to_owned(),
+    }
+}
+
+/// Draws the charts of which all figures are in the table.
+fn draw(directory: &Path, table: &str) -> Result<(), Failure> {
+    let rows = row::read(table);
+    let mut told = String::new();
+    fs::create_dir_all(directory).map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
+    for (name, drawn) in charts::draw(&rows, &parameters) {
+        let path = directory.join(name).with_extension("svg");
+        // Writing to a string does not fail.
+        let _ = match drawn {
+            Ok(svg) => {
+                fs::write(&path, svg).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+                writeln!(told, "drawn {}", path.display())
+            }
+            Err(missing) => writeln!(told, "not drawn: {name}, which needs \"{missing}\""),
+        };
+    }
+    print(&told)
+}
+
+/// The options that all these figures have in common, with their values.
+fn parameters(titles: &[&str]) -> String {
+    let mut before = String::new();
+    let mut common: Option<Vec<String>> = None;
+    for figure in all() {
+        let title = row::whole_title(&mut before, figure.title);
+        if !titles.contains(&title.as_str()) {
+            continue;
+        }
+        let command = command(figure);
+        let options: Vec<String> = command.split(" -").skip(1).map(|option| format!("-{option}")).collect();
+        common = Some(match common {
+            None => options,
+            Some(common) => common.into_iter().filter(|option| options.contains(option)).collect(),
+        });
+    }
+    common.unwrap_or_default().join(" ")
 }
 
 #[cfg(test)]
@@ -502,6 +556,20 @@ mod tests {
             assert_eq!(own.contains(dolphin::QUARTER), figure.title.contains("a quarter of the cache"), "{own}");
             assert!(!rival.contains(dolphin::QUARTER), "{rival}");
         }
+    }
+
+    /// The table in the README is of these figures: what a run printed and what is drawn from it are of one source.
+    #[test]
+    fn the_printed_table_has_these_figures() {
+        let rows = row::read(include_str!("../../README.md"));
+        let mut before = String::new();
+        for (figure, row) in all().zip(&rows) {
+            assert_eq!(row::whole_title(&mut before, figure.title), row.title);
+            let paper = Some(row::number(figure.paper)).filter(|_| !figure.paper.is_nan());
+            assert_eq!(paper, row.paper.map(row::number), "{}", row.title);
+            assert_eq!((figure.metric.unit(), figure.note), (row.unit.as_str(), row.note.as_str()), "{}", row.title);
+        }
+        assert_eq!(rows.len(), all().count());
     }
 
     /// Table II by arithmetic, for the dense keys that its numbers fit.

@@ -22,6 +22,7 @@ mod superblock;
 mod values;
 mod words;
 
+use crate::picture::leaf;
 use dm_core::layout::fields::{Field, Hexdump, Table};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,17 @@ pub static STRUCTURES: &[Structure] = &[
     items::ITEMS_KEY,
     items::ITEMS_SLOT,
     items::ITEMS_BLOCK,
+];
+
+/// The name of an index, and its leaf as a picture.
+pub type LeafPicture = (&'static str, fn() -> leaf::Leaf);
+
+/// Pictures of leaves.
+pub static LEAVES: &[LeafPicture] = &[
+    ("sherman", nodes::sherman_picture),
+    ("chime", chime::picture),
+    ("smart", smart::picture),
+    ("dolphin", dolphin::picture),
 ];
 
 /// One remote structure, described.

@@ -7,15 +7,18 @@
 //! | `churn` | `dm churn`: a pool written over many times, and whether its memory is reused |
 //! | `figures` | `dm figures`: published figures, run again on the simulated cluster |
 //! | `soak` | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
-//! | `tool` | what commands that work by hand share: a pool named on the command line, one lane, text for keys and values |
+//! | `tool` | what commands that work by hand share: a pool named on the command line, one lane |
 //! | `members` | which compute nodes are in a pool, and which hold its locks |
 //! | `pool` | memory nodes: started as child processes, or found by their sockets |
 //! | `workload` | YCSB: properties, standard workloads, draws of operations, self-checking keys and values, traces |
 //! | `kinds` | what the command line has to know of each kind of index |
+//! | `notation` | keys and values as people write them |
 //! | `keys` | real keys from a file, for slots of fixed size |
 //! | `progress` | how far a command is, on a terminal |
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
+//! | [`picture`] | pictures: leaves with their bytes, requests in time, rooms and imports |
+//! | `top` | `dm top`: what a pool does now, again and again |
 //! | `failure` | why a command ends early |
 
 mod bench;
@@ -27,9 +30,12 @@ pub mod keys;
 mod kinds;
 pub mod layout;
 mod members;
+mod notation;
+pub mod picture;
 mod pool;
 mod progress;
 mod report;
 mod soak;
 mod tool;
+mod top;
 pub mod workload;

@@ -6,7 +6,7 @@ use dm_host::fabric::any::AnyFabric;
 use dm_host::pool::Pool;
 use dm_host::repair::{RepairError, members};
 
-pub(crate) use members::{Member, WINDOW_BYTES, held_locks, members, on_lane, watch};
+pub(crate) use members::{Member, WINDOW_BYTES, epochs, held_locks, members, on_lane, watch};
 
 impl From<RepairError> for Failure {
     fn from(error: RepairError) -> Self {

@@ -1,7 +1,7 @@
 //! What commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
 
 use crate::failure::Failure;
-use crate::keys;
+use crate::notation::{Format, parse, parse_item, show, show_item};
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -15,7 +15,6 @@ use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::block_on;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// A pool, by the control sockets or addresses of its memory nodes.
@@ -128,6 +127,11 @@ pub(crate) struct Tool<'a, 'i, 's, 'm> {
 }
 
 impl Tool<'_, '_, '_, '_> {
+    /// The index's name.
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         let result = block_on(self.fabric, self.lane, self.index.execute(self.lane, operation));
@@ -158,22 +162,20 @@ impl Tool<'_, '_, '_, '_> {
 
     /// Puts a key and, for writes, a value into the scratch. `Err` names what has a length that is not allowed.
     pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        self.argument(Part::Key, key)?;
+        value.map_or(Ok(()), |value| self.argument(Part::Value, value))
+    }
+
+    /// Puts one argument into the scratch. `Err` names what has a length that is not allowed.
+    pub(crate) fn argument(&self, part: Part, bytes: &[u8]) -> Result<(), String> {
         let plan = self.index.plan();
-        let wrong = |what: &str, bytes: usize, most: usize| {
-            let up_to = if plan.has_lengths() { "up to " } else { "" };
-            format!("{what} of {bytes} bytes: this index has {what}s of {up_to}{most}")
-        };
-        self.lane.port().with(|scratch| {
-            if !plan.put(scratch, Part::Key, key) {
-                return Err(wrong("key", key.len(), plan.key_bytes));
-            }
-            match value {
-                Some(value) if !plan.put(scratch, Part::Value, value) => {
-                    Err(wrong("value", value.len(), plan.value_bytes))
-                }
-                _ => Ok(()),
-            }
-        })
+        if self.lane.port().with(|scratch| plan.put(scratch, part, bytes)) {
+            return Ok(());
+        }
+        let is_key = matches!(part, Part::Key | Part::KeyHigh);
+        let (what, most) = if is_key { ("key", plan.key_bytes) } else { ("value", plan.value_bytes) };
+        let up_to = if plan.has_lengths() { "up to " } else { "" };
+        Err(format!("{what} of {} bytes: this index has {what}s of {up_to}{most}", bytes.len()))
     }
 
     /// The least key there is.
@@ -181,16 +183,21 @@ impl Tool<'_, '_, '_, '_> {
         if self.index.plan().has_lengths() { Vec::new() } else { vec![0; self.index.plan().key_bytes] }
     }
 
-    /// A key or a value, as people write it: see [`parse`]; where they have any length, see [`parse_item`].
+    /// A key or a value, as people write it: see [`crate::notation`].
     pub(crate) fn parse(&self, text: &str, part: Part) -> Result<Vec<u8>, String> {
         let plan = self.index.plan();
-        let what = if part == Part::Key { "key" } else { "value" };
+        let what = if matches!(part, Part::Key | Part::KeyHigh) { "key" } else { "value" };
         if plan.has_lengths() { parse_item(text, what) } else { parse(text, plan.range(part).len(), what) }
     }
 
     /// The reverse of [`Tool::parse`].
     pub(crate) fn show(&self, bytes: &[u8]) -> String {
-        if self.index.plan().has_lengths() { show_item(bytes) } else { show(bytes) }
+        self.show_as(bytes, Format::Auto)
+    }
+
+    /// The same in a format, if the bytes are something in it.
+    pub(crate) fn show_as(&self, bytes: &[u8], format: Format) -> String {
+        if self.index.plan().has_lengths() { show_item(bytes, format) } else { show(bytes, format) }
     }
 
     /// Moves the cursor behind the last of the first `records` records of the page.
@@ -257,145 +264,4 @@ pub(crate) fn with_tool<R>(
         run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters, pool, name })
     })
     .map_err(Failure::run)?
-}
-
-/// A key or a value, as people write it, into a slot of `bytes` bytes: `u64:123` is eight bytes, most significant
-/// first, then zeros; `hex:0a0b..` all bytes of the slot; anything else text, in the encoding of [`keys`].
-pub(crate) fn parse(text: &str, bytes: usize, what: &str) -> Result<Vec<u8>, String> {
-    let mut slot = vec![0; bytes];
-    if let Some(number) = text.strip_prefix("u64:") {
-        let number: u64 = number.parse().map_err(|_| format!("{what} {text:?}: u64: wants a number of 64 bits"))?;
-        slot[..8].copy_from_slice(&number.to_be_bytes());
-    } else if let Some(digits) = text.strip_prefix("hex:") {
-        if digits.len() != 2 * bytes || !digits.is_ascii() {
-            return Err(format!("{what} {text:?}: hex: wants {} digits, for {bytes} bytes", 2 * bytes));
-        }
-        for (at, byte) in slot.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16)
-                .map_err(|_| format!("{what} {text:?}: not a hexadecimal digit"))?;
-        }
-    } else {
-        let most = text_bytes_max(bytes);
-        if text.len() > most {
-            return Err(format!("{what} of {} bytes: slots of {bytes} bytes hold up to {most}", text.len()));
-        }
-        slot[..text.len()].copy_from_slice(text.as_bytes());
-        if bytes <= 256 {
-            slot[bytes - 1] = text.len() as u8;
-        } else {
-            slot[bytes - 2..].copy_from_slice(&(text.len() as u16).to_be_bytes());
-        }
-    }
-    Ok(slot)
-}
-
-/// A key or a value of any length, as people write it: `u64:123` is eight bytes, most significant first, `hex:0a0b..` any
-/// bytes, anything else text.
-pub(crate) fn parse_item(text: &str, what: &str) -> Result<Vec<u8>, String> {
-    if let Some(number) = text.strip_prefix("u64:") {
-        let number: u64 = number.parse().map_err(|_| format!("{what} {text:?}: u64: wants a number of 64 bits"))?;
-        return Ok(number.to_be_bytes().to_vec());
-    }
-    let Some(digits) = text.strip_prefix("hex:") else { return Ok(text.as_bytes().to_vec()) };
-    if digits.len() % 2 != 0 || !digits.is_ascii() {
-        return Err(format!("{what} {text:?}: hex: wants two digits a byte"));
-    }
-    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16);
-    let bytes: Result<_, _> = (0..digits.len() / 2).map(byte).collect();
-    bytes.map_err(|_| format!("{what} {text:?}: not a hexadecimal digit"))
-}
-
-/// The reverse of [`parse_item`].
-pub(crate) fn show_item(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok("") => "\"\"".to_owned(),
-        Ok(text) if plain(text) => quoted(text),
-        _ => hex(bytes),
-    }
-}
-
-/// Text that fits into a slot: its length takes the last byte, or two if one is too small.
-fn text_bytes_max(bytes: usize) -> usize {
-    if bytes <= 256 { bytes - 1 } else { bytes - 2 }
-}
-
-/// The reverse of [`parse`]: text if it is text, else a number if it is one, else hexadecimal digits.
-pub(crate) fn show(slot: &[u8]) -> String {
-    let text = if slot.len() <= 256 {
-        keys::decode(slot)
-    } else {
-        let (held, length) = slot.split_at(slot.len() - 2);
-        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-        held.split_at_checked(length).filter(|(_, rest)| rest.iter().all(|&byte| byte == 0)).map(|(text, _)| text)
-    };
-    if let Some(text) = text.and_then(|text| std::str::from_utf8(text).ok())
-        && !text.is_empty()
-        && plain(text)
-    {
-        return quoted(text);
-    }
-    if let Some((number, rest)) = slot.split_first_chunk::<8>()
-        && rest.iter().all(|&byte| byte == 0)
-    {
-        return format!("u64:{}", u64::from_be_bytes(*number));
-    }
-    hex(slot)
-}
-
-/// Whether text can be typed as it is.
-fn plain(text: &str) -> bool {
-    !text.starts_with("u64:") && !text.starts_with("hex:") && text.chars().all(|letter| !letter.is_control())
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([' ', '"', '\\']) { format!("{text:?}") } else { text.to_owned() }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut digits = String::from("hex:");
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_shown_can_be_typed_again() {
-        for bytes in [8, 16, 64, 300] {
-            let texts = ["a", "hello w", "u64:7", "say \"hi", "ü"];
-            for text in texts {
-                let slot = parse(text, bytes, "key").unwrap();
-                let shown = show(&slot);
-                let words = crate::commands::shell::words(&shown).unwrap();
-                assert_eq!(words.len(), 1, "{shown}");
-                assert_eq!(parse(&words[0], bytes, "key").unwrap(), slot, "{text} {shown}");
-            }
-            let slot: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0xa5).collect();
-            assert_eq!(parse(&show(&slot), bytes, "key").unwrap(), slot);
-        }
-    }
-
-    #[test]
-    fn items_that_are_shown_can_be_typed_again() {
-        for item in [&b""[..], b"a", b"u64:7", b"say \"hi", "ü x".as_bytes(), b"\xff\0", b"\n", &[7; 200]] {
-            let words = crate::commands::shell::words(&show_item(item)).unwrap();
-            assert_eq!(words.len(), 1, "{item:?}");
-            assert_eq!(parse_item(&words[0], "key").unwrap(), item);
-        }
-        assert_eq!(parse_item("u64:258", "key").unwrap(), [0, 0, 0, 0, 0, 0, 1, 2]);
-        assert!(parse_item("hex:0", "key").is_err() && parse_item("hex:zz", "key").is_err());
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused_with_its_limit() {
-        assert_eq!(parse("12345678", 8, "key").unwrap_err(), "key of 8 bytes: slots of 8 bytes hold up to 7");
-        assert!(parse("u64:x", 8, "key").is_err());
-        assert!(parse("hex:00", 8, "key").is_err());
-        assert!(parse("hex:zz00000000000000", 8, "key").is_err());
-    }
 }

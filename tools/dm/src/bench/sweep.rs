@@ -4,9 +4,10 @@
 use super::{Arguments, execute, plan::Plan};
 use crate::failure::{Failure, print};
 use crate::kinds::BenchOptions;
+use crate::picture::axis::{Axis, plain};
+use crate::picture::svg::{SERIES, Svg};
 use crate::report::Report;
 use crate::report::text::{push_row, push_table, table_of};
-use plotters::prelude::*;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub fn run(arguments: &Arguments, sweep: &str, prefix: &Path) -> Result<(), Fail
         fs::write(path, text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
     };
     write(&csv, to_csv(option, &points))?;
-    write(&svg, to_svg(option, &points).map_err(|error| Failure::Run(format!("{}: {error}", svg.display())))?)?;
+    write(&svg, to_svg(option, &points))?;
     print(&to_table(option, &points))?;
     print(&format!("curves: {} and {}\n", csv.display(), svg.display()))
 }
@@ -169,60 +170,60 @@ fn to_table(option: &str, points: &[Point]) -> String {
 }
 
 /// Throughput to the right, median and 99th percentile upwards (logarithmic); one pair of curves per workload.
-fn to_svg(option: &str, points: &[Point]) -> Result<String, String> {
-    let mut svg = String::new();
-    let x = |point: &Point| point.report.throughput_ops_per_s() / 1e6;
-    let y = |point: &Point, quantile| latency_us(&point.report, quantile).max(1e-3);
-    let x_max = points.iter().map(x).fold(0.0, f64::max) * 1.08 + 1e-9;
-    let y_max = points.iter().map(|point| y(point, 0.99)).fold(1e-3, f64::max) * 1.5;
-    let y_min = points.iter().map(|point| y(point, 0.5)).fold(y_max, f64::min) / 1.5;
-    let mut workloads: Vec<&str> = points.iter().map(|point| point.report.workload.as_str()).collect();
-    workloads.dedup();
-    workloads.sort_unstable();
-    workloads.dedup();
-    let fabric = points.first().map_or("", |point| point.report.fabric.as_str());
-    {
-        let root = SVGBackend::with_string(&mut svg, (900, 600)).into_drawing_area();
-        let failed = |error: &dyn std::fmt::Display| error.to_string();
-        root.fill(&WHITE).map_err(|error| failed(&error))?;
-        let mut chart = ChartBuilder::on(&root)
-            .margin(16)
-            .caption(format!("{fabric}: sweep over {option}"), ("sans-serif", 20))
-            .x_label_area_size(48)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..x_max, (y_min..y_max).log_scale())
-            .map_err(|error| failed(&error))?;
-        chart
-            .configure_mesh()
-            .x_desc("throughput, Mops/s")
-            .y_desc("latency, us")
-            .draw()
-            .map_err(|error| failed(&error))?;
-        for (number, workload) in workloads.iter().enumerate() {
-            let own: Vec<&Point> = points.iter().filter(|point| point.report.workload == **workload).collect();
-            for (quantile, name, width) in [(0.5, "p50", 2), (0.99, "p99", 1)] {
-                let colour = Palette99::pick(number).stroke_width(width);
-                let line = own.iter().map(|point| (x(point), y(point, quantile)));
-                chart
-                    .draw_series(LineSeries::new(line, colour).point_size(3))
-                    .map_err(|error| failed(&error))?
-                    .label(format!("{workload}, {name}"))
-                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour));
-            }
-            // The value of the option at each point.
-            let labels = own
-                .iter()
-                .map(|point| Text::new(point.value.clone(), (x(point), y(point, 0.5)), ("sans-serif", 12).into_font()));
-            chart.draw_series(labels).map_err(|error| failed(&error))?;
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .border_style(BLACK)
-            .background_style(WHITE.mix(0.8))
-            .draw()
-            .map_err(|error| failed(&error))?;
-        root.present().map_err(|error| failed(&error))?;
+fn to_svg(option: &str, points: &[Point]) -> String {
+    const LEFT: f64 = 64.0;
+    const TOP: f64 = 70.0;
+    const WIDTH: f64 = 640.0;
+    const HEIGHT: f64 = 380.0;
+    let throughput = |point: &Point| point.report.throughput_ops_per_s() / 1e6;
+    let latency = |point: &Point, quantile| latency_us(&point.report, quantile).max(1e-3);
+    let bottom = TOP + HEIGHT;
+    let x = Axis::of(points.iter().map(throughput), false, LEFT, WIDTH);
+    let latencies = points.iter().flat_map(|point| [latency(point, 0.5), latency(point, 0.99)]);
+    let y = Axis::of(latencies, true, bottom, -HEIGHT);
+    let measured_on = points.first().map_or("", |point| point.report.measured_on.as_str());
+
+    let mut svg = Svg::new(LEFT + WIDTH + 96.0, &format!("Sweep over {option}"));
+    svg.text((16.0, 28.0), "title", &format!("Sweep over {option}: latency at throughput"));
+    svg.text(
+        (16.0, TOP - 12.0),
+        "small dim",
+        "latency, us (logarithmic); solid: p50, with the value of the option; dashed: p99",
+    );
+    for tick in x.ticks() {
+        svg.line((x.at(tick), TOP), (x.at(tick), bottom), "grid");
+        svg.text((x.at(tick), bottom + 15.0), "small dim mid", &plain(tick));
     }
-    Ok(svg)
+    for tick in y.ticks() {
+        svg.line((LEFT, y.at(tick)), (LEFT + WIDTH, y.at(tick)), "grid");
+        svg.text((LEFT - 6.0, y.at(tick) + 4.0), "small dim end", &plain(tick));
+    }
+    svg.text((LEFT + WIDTH, bottom + 31.0), "small dim end", "throughput, Mops/s");
+    let mut workloads: Vec<&str> = Vec::new();
+    for point in points {
+        if !workloads.contains(&point.report.workload.as_str()) {
+            workloads.push(&point.report.workload);
+        }
+    }
+    for (number, workload) in workloads.iter().enumerate() {
+        let own: Vec<&Point> = points.iter().filter(|point| point.report.workload == *workload).collect();
+        let class = format!("series s{}", number % SERIES);
+        for (quantile, dash) in [(0.99, " dash"), (0.5, "")] {
+            let places: Vec<_> =
+                own.iter().map(|point| (x.at(throughput(point)), y.at(latency(point, quantile)))).collect();
+            svg.polyline(&places, &format!("{class}{dash}"));
+            for place in &places {
+                svg.circle(*place, 2.5, &class);
+            }
+            if let Some((right, height)) = places.last() {
+                let name = if dash.is_empty() { "p50" } else { "p99" };
+                svg.text((right + 8.0, height + 4.0), "small strong", &format!("{workload}, {name}"));
+            }
+        }
+        for point in own {
+            svg.text((x.at(throughput(point)), y.at(latency(point, 0.5)) - 8.0), "tiny mid", &point.value);
+        }
+    }
+    let end = svg.paragraph((16.0, bottom + 54.0), "small dim", 124, 14.0, &format!("Measured on {measured_on}."));
+    svg.finish(end + 2.0)
 }

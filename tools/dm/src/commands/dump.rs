@@ -24,10 +24,11 @@
 
 use super::destination::Destination;
 use crate::failure::{Failure, print};
+use crate::notation::{Format, show};
 use crate::pool::discard;
 use crate::progress::progress;
 use crate::report::text::counted;
-use crate::tool::{PoolArguments, Tool, show, with_tool};
+use crate::tool::{PoolArguments, Tool, with_tool};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
 use dm_core::operation::{Operation, OperationKind, RECORD_HEADER_BYTES};
@@ -252,7 +253,10 @@ impl<'p, R: Read> Reader<'p, R> {
                 self.crc.update(&self.record);
                 let (key, value) = self.record.split_at(key_bytes);
                 if count > 0 && *key <= *self.last {
-                    return Err(bad(format!("damaged: record {count} has a key that does not ascend, {}", show(key))));
+                    return Err(bad(format!(
+                        "damaged: record {count} has a key that does not ascend, {}",
+                        show(key, Format::Auto)
+                    )));
                 }
                 self.last.clear();
                 self.last.extend_from_slice(key);

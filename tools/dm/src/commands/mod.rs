@@ -15,13 +15,13 @@ mod layout;
 mod litmus;
 mod rename;
 mod repair;
-pub(crate) mod shell;
+mod shell;
 mod verify;
 
 pub use dump::check_dump;
 
 use crate::failure::Failure;
-use crate::{bench, churn, figures, soak};
+use crate::{bench, churn, figures, soak, top};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use dm_host::memory_node::daemon;
@@ -56,10 +56,12 @@ enum Command {
     Truncate(drop::Arguments),
     /// Give an index another name, also while it is in use
     Rename(rename::Arguments),
-    /// Get, put, delete and scan by hand
+    /// Get, put, update, delete, scan and count by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
     Inspect(inspect::Arguments),
+    /// Watch a pool: operations, memory, locks, epochs, compute nodes
+    Top(top::Arguments),
     /// Walk every index of a pool, and tell what is damaged where
     Check(check::Arguments),
     /// Finish what dead compute nodes left; safe on a pool in use
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Rename(arguments) => rename::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),

@@ -3,10 +3,12 @@
 
 use super::values::{error, hex, value};
 use super::{Sample, Structure, nodes};
+use crate::picture::leaf::{self, Map, Table};
 use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::chime::layout::{ENTRY_FIELDS, LOCK_FIELDS, Leaf, LeafMut, LeafShape, REPLICA_FIELDS, State, Touched};
 use dm_core::chime::parameters::{ParameterBlock, Parameters};
 use dm_core::chime::vacancy::{Buckets, HELD};
+use dm_core::layout::LINE_BYTES;
 use dm_core::layout::fields::Field;
 use dm_core::registry::KindParameters;
 use dm_core::remote::address::Address;
@@ -24,6 +26,53 @@ const LEAF: LeafShape = LeafShape::new(8, 8, 8, 2);
 
 /// The paper's.
 const PAPER_LEAF: LeafShape = PAPER.leaf();
+
+/// A leaf of [`CHIME_LEAF`] as a picture: the small one with its bytes, the paper's as a whole.
+pub(super) fn picture() -> leaf::Leaf {
+    let replica = Table {
+        heading: "replica of the header; payload offsets from the replica",
+        fields: REPLICA_FIELDS,
+        hues: &[5, 8, 8, 8, 5],
+    };
+    let entry = Table {
+        heading: "entry; payload offsets from the entry",
+        fields: ENTRY_FIELDS,
+        hues: &[2, 2, 7, 7, 7, 7, 3, 4],
+    };
+    let lock = Table { heading: "line behind the image; stored offsets", fields: LOCK_FIELDS, hues: &[2] };
+    let tables = [nodes::TABLES.as_slice(), &[replica, entry, lock]].concat();
+    let map = |shape: &LeafShape| {
+        let head = Map::new(shape.bytes, true).with(&tables, 1, 0, None);
+        let replicas =
+            (0..shape.groups()).fold(head, |map, group| map.with(&tables, 2, shape.replica_at(group), Some(group)));
+        (0..shape.span).fold(replicas, |map, slot| map.with(&tables, 3, shape.entry_at(slot), Some(slot)))
+    };
+    let sample = (CHIME_LEAF.samples)().swap_remove(0);
+    let (small, whole) = (map(&LEAF), map(&PAPER_LEAF).with_line(&tables, 4));
+    leaf::Leaf {
+        title: format!(
+            "A leaf of a CHIME index: {} B, {} entries with keys and values of 8 B, and a line for the lock",
+            PAPER_LEAF.bytes, PAPER_LEAF.span
+        ),
+        tables,
+        map: small,
+        sample: (
+            format!(
+                "the smallest leaf, {} entries, neighborhoods of {}: {}",
+                LEAF.span, LEAF.neighborhood, sample.title
+            ),
+            sample.bytes,
+        ),
+        lines: (0..LEAF.bytes / LINE_BYTES).collect(),
+        whole: Some((
+            format!(
+                "The whole leaf of {} entries, neighborhoods of {}, a cache line of 64 B in each row",
+                PAPER_LEAF.span, PAPER_LEAF.neighborhood
+            ),
+            whole,
+        )),
+    }
+}
 
 pub(super) const CHIME_LEAF: Structure = Structure {
     name: "chime_leaf",

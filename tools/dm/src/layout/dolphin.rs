@@ -3,11 +3,13 @@
 use super::row::MEMBER;
 use super::values::{digits, error, hex, value};
 use super::{Sample, Structure, Values};
+use crate::picture::leaf::{self, Map, Table};
 use dm_core::dolphin::layout::block::{self, BlockHead, BlockPointer};
 use dm_core::dolphin::layout::leaf::{CELL_FIELDS, GENERATION_AT, HEAD_FIELDS, Head, INDEX_AT, Leaf, LeafMut, Value};
 use dm_core::dolphin::layout::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES};
 use dm_core::dolphin::parameters::{ParameterBlock, Parameters};
 use dm_core::dolphin::spear::{Presence, SEATS, Seat, Spear};
+use dm_core::layout::LINE_BYTES;
 use dm_core::radix::slot::{self, Child, Header, Node, NodeType, Place, Slot, word};
 use dm_core::radix::tile::{Bounds, Tile};
 use dm_core::registry::KindParameters;
@@ -289,6 +291,31 @@ fn start<'a>(shape: &'a LeafShape, image: &'a mut [u8], prefix: &[u8], tile: Til
 
 const WORDS: LeafShape = shape(8, 8);
 const LONG: LeafShape = shape(64, 8);
+
+/// The leaf of [`DOLPHIN_LEAF`] as a picture.
+pub(super) fn picture() -> leaf::Leaf {
+    // What a head of two lines has more is not in this one.
+    let one_line = HEAD_FIELDS.iter().take_while(|field| field.offset < WORDS.head_bytes).count();
+    let tables = vec![
+        Table { heading: "head", fields: &HEAD_FIELDS[..one_line], hues: &[2, 8, 5, 1, 1, 6, 1, 6, 1, 6, 7, 1] },
+        Table { heading: "cells", fields: CELL_FIELDS, hues: &[3, 3, 4, 4] },
+    ];
+    let head = Map::new(LEAF_BYTES, false).with(&tables, 0, 0, None);
+    let map = (0..WORDS.span).fold(head, |map, cell| {
+        let (key, value) = (WORDS.key_at(cell), WORDS.value_at(cell));
+        let map = map.with_field((1, 0), key..key + WORDS.key_bytes, cell);
+        map.with_field((1, 2), value..value + WORDS.cell_bytes(), cell)
+    });
+    let sample = (DOLPHIN_LEAF.samples)().swap_remove(0);
+    leaf::Leaf {
+        title: format!("A leaf of a Dolphin index: {LEAF_BYTES} B, {} cells for keys and values of 8 B", WORDS.span),
+        tables,
+        map: map.clone(),
+        sample: (sample.title, sample.bytes),
+        lines: vec![0, 1, WORDS.value_at(0) / LINE_BYTES],
+        whole: Some(("The whole leaf, a cache line of 64 B in each row".to_owned(), map)),
+    }
+}
 
 pub(super) const DOLPHIN_LEAF: Structure = Structure {
     name: "dolphin_leaf",

@@ -2,7 +2,8 @@
 
 use super::row::MEMBER;
 use super::values::{error, hex, value};
-use super::{Sample, Structure, Values};
+use super::{Sample, Structure, Values, words};
+use crate::picture::leaf::{self, Map, Table};
 use dm_core::btree::inner::{Inner, InnerMut, InnerShape};
 use dm_core::btree::node::{self, FIELDS, Header, NodeFlags};
 use dm_core::compute::cache::Branch;
@@ -175,6 +176,32 @@ pub(super) const INNER_NODE: Structure = Structure {
         values
     },
 };
+
+/// Tables of every node: version bytes and header.
+pub(super) const TABLES: [Table; 2] = [
+    Table { heading: "first byte of every line of 64 B", fields: words::STRIPES.tables[0].1, hues: &[0] },
+    Table { heading: "header; payload offsets", fields: FIELDS, hues: &[1, 6] },
+];
+
+/// The leaf of [`SHERMAN_LEAF`] as a picture.
+pub(super) fn sherman_picture() -> leaf::Leaf {
+    let entry = Table { heading: "entry; payload offsets from the entry", fields: ENTRY_FIELDS, hues: &[2, 2, 3, 4] };
+    let tables = [TABLES.as_slice(), &[entry]].concat();
+    let head = Map::new(LEAF.bytes, true).with(&tables, 1, 0, None);
+    let map = (0..LEAF.span).fold(head, |map, slot| map.with(&tables, 2, LEAF.entry_at(slot), Some(slot)));
+    let sample = (SHERMAN_LEAF.samples)().swap_remove(0);
+    leaf::Leaf {
+        title: format!(
+            "A leaf of a Sherman index: {} B, {} entries with keys and values of 8 B",
+            LEAF.bytes, LEAF.span
+        ),
+        tables,
+        map: map.clone(),
+        sample: (sample.title, sample.bytes),
+        lines: vec![0, 1],
+        whole: Some(("The whole leaf, a cache line of 64 B in each row".to_owned(), map)),
+    }
+}
 
 pub(super) const SHERMAN_LEAF: Structure = Structure {
     name: "sherman_leaf",

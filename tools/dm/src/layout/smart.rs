@@ -2,6 +2,7 @@
 
 use super::values::{error, hex, value};
 use super::{Sample, Structure};
+use crate::picture::leaf::{self, Map, Table};
 use dm_core::radix::slot::{self, Child, Header, NODE_BYTES_MAX, Node, NodeType, Place, Slot, UNIT_BYTES};
 use dm_core::registry::KindParameters;
 use dm_core::smart::layout::{LEAF_FIELDS, LeafShape, LeafState};
@@ -107,6 +108,20 @@ const fn name(state: LeafState) -> &'static str {
         LeafState::Valid => "there",
         LeafState::Deleted => "deleted",
         LeafState::Finalized => "finalized",
+    }
+}
+
+/// The leaf of [`SMART_LEAF`] as a picture.
+pub(super) fn picture() -> leaf::Leaf {
+    let tables = vec![Table { heading: "fields", fields: LEAF_FIELDS, hues: &[5, 1, 4, 3, 2] }];
+    let sample = (SMART_LEAF.samples)().swap_remove(0);
+    leaf::Leaf {
+        title: format!("A leaf of a SMART index: {} B, one record with a key and a value of 8 B", LEAF.place_bytes),
+        map: Map::new(LEAF.place_bytes, false).with(&tables, 0, 0, None),
+        tables,
+        sample: (sample.title, sample.bytes),
+        lines: vec![0],
+        whole: None,
     }
 }
 

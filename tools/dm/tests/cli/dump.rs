@@ -1,12 +1,11 @@
 //! `dm dump` and `dm load`, and indexes that are damaged.
 
+use crate::terminal::terminal;
 use crate::{Ended, Nodes, SMALL, command, dm, dm_fed};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::{
-    FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
-};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -188,18 +187,6 @@ fn a_dump_replaces_files_only() {
     dump("there").bad(1, &["there", "is a directory"]);
     dump("no/such").bad(1, &["no/such"]);
     assert_eq!(names(out.path()), names_before);
-}
-
-/// A terminal: its other side, and a program's.
-fn terminal() -> (fs::File, fs::File) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-    let mut options = fs::File::options();
-    let options = options.read(true).write(true).custom_flags(OpenptFlags::NOCTTY.bits().cast_signed());
-    (fs::File::from(master), options.open(name).unwrap())
 }
 
 /// The progress is shown on a terminal that has stopped its output: there the process waits, with its temporary file, and

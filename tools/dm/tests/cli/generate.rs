@@ -11,14 +11,27 @@ fn every_command_has_a_manual_page() {
     let pages = directory.path().join("man/man1");
     assert!(dm(&format!("man {}", pages.display())).good().contains("pages written to"));
     let page = |name: &str| fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
-    for name in ["dm", "dm-bench", "dm-check", "dm-create", "dm-dump", "dm-load", "dm-inspect", "dm-repair", "dm-memd"]
-    {
+    for name in [
+        "dm",
+        "dm-bench",
+        "dm-check",
+        "dm-create",
+        "dm-dump",
+        "dm-load",
+        "dm-inspect",
+        "dm-repair",
+        "dm-shell",
+        "dm-top",
+        "dm-memd",
+    ] {
         let text = page(name);
         assert!(text.contains(&format!(".TH {name} 1")) && text.contains(".SH SYNOPSIS"), "{text:.300}");
     }
     assert!(page("dm-memd").contains("RUST_LOG") && page("dm-memd").contains("log\\-level"), "{}", page("dm-memd"));
     assert!(page("dm-dump").contains("zstd"), "the examples are there");
     assert!(!pages.join("dm-soak-writer.1").exists(), "what is hidden has none");
+    assert!(page("dm-shell").contains("Tab completes") && page("dm-top").contains("once"), "{}", page("dm-top"));
+    assert!(page("dm-figures").contains("svg"), "{}", page("dm-figures"));
     dm("man /dev/null/no").bad(1, &["/dev/null/no"]);
 }
 
@@ -27,6 +40,7 @@ fn completions_are_scripts_that_shells_read() {
     for shell in ["bash", "zsh", "fish"] {
         let script = dm(&format!("completions {shell}")).good();
         assert!(script.contains("inspect") && script.contains("watch-ms"), "{shell}");
+        assert!(script.contains("interval-ms") && script.contains("history"), "{shell}: dm top and dm shell");
         assert!(dm(&format!("completions {shell} --program dm-memd")).good().contains("log-level"), "{shell}");
     }
     // bash is what every test of this project needs; it completes as it would for a person.

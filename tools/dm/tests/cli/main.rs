@@ -5,12 +5,16 @@ mod arguments;
 mod bench;
 mod check;
 mod dump;
+mod figures;
 mod generate;
 mod memd;
 mod metrics;
 mod pool;
 mod repair;
+mod shell;
 mod simulation;
+mod terminal;
+mod top;
 mod verify;
 
 use std::io::{BufRead as _, BufReader, Write as _};

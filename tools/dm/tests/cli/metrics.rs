@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A daemon with metrics.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
-    socket: String,
-    metrics: String,
+    pub socket: String,
+    pub metrics: String,
 }
 
 impl Daemon {
     /// Settings are from a file, and the command line counts more.
-    fn start(directory: &Path) -> Self {
+    pub(crate) fn start(directory: &Path) -> Self {
         let (settings, socket) = (directory.join("memd.toml"), directory.join("0").display().to_string());
         let text = format!(
             "size = \"1GiB\"\nsocket = {socket:?}\npool = \"accounts\"\nlines = \"sequence\"\nexit_with_parent = true\n\
