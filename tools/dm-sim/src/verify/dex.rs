@@ -31,6 +31,7 @@ impl TreeKind for Dex {
     const ORPHAN_COLLECTION: &'static [Mark] = &[];
     const WRITES_RECORDS_AT_ONCE: bool = true;
     const HAS_SPANS: bool = true;
+    const HAS_OWNERS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![

@@ -111,6 +111,9 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn format(&self, case: &TreeCase, config: &Config, memories: &mut Memories) {
         case.pool().format(config, memories);
+        if K::HAS_OWNERS {
+            case.pool().format_entry(config, K::NAME, memories);
+        }
         // A failure occurs again when the index is opened, and is reported there.
         let _ = case.join_all(config, memories);
     }

@@ -188,6 +188,8 @@ pub trait TreeKind: Copy {
     const WRITES_RECORDS_AT_ONCE: bool;
     /// Whether its leaves have a number of entries that is chosen.
     const HAS_SPANS: bool = false;
+    /// Whether its keys have owners. Sweeps find those by the catalog.
+    const HAS_OWNERS: bool = false;
     /// Whether its keys and values have any length.
     const HAS_ITEMS: bool = false;
     /// Whether its nodes say which ranges of bytes have no keys.

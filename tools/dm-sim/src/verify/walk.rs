@@ -15,7 +15,7 @@ use dm_core::match_kind;
 use dm_core::memory::Collection;
 use dm_core::operation::OpError;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexNumber, tag_of};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
@@ -75,6 +75,21 @@ impl PoolLayout {
     /// Writes the superblocks.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
         self.pool(config).format(memories);
+    }
+
+    /// Writes the catalog entry of the index.
+    pub fn format_entry(&self, config: &Config, name: &str, memories: &mut Memories) {
+        let geometry = self.geometry(config);
+        let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
+        let ((parameters, parameters_version), kind) = (self.parameters.encode(), self.parameters.kind());
+        let definition =
+            Definition { name, kind, parameters_version, parameters, features: self.parameters.features() };
+        let entry = Entry::of(&definition).expect("the name of a kind is one of an index");
+        let number = IndexNumber::new(0).expect("a catalog has entries");
+        let word = EntryWord::new(EntryState::Live, tag_of(name), 0, member(0));
+        let at = home.catalog_entry(number) as usize;
+        memory.host.range_mut(at..at + entry.as_bytes().len()).copy_from_slice(entry.as_bytes());
+        memory.host.set_word(home.catalog_word(number), word.0);
     }
 
     /// Writes rows for compute nodes that are not recovered.

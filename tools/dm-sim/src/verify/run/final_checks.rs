@@ -17,6 +17,7 @@ use crate::verify::tolerance::{Circumstances, Excuses, Failed};
 use crate::verify::wide::WideOption;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
+use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::OpError;
 use dm_core::remote::lock_word::RowId;
@@ -42,9 +43,12 @@ impl Stage<'_> {
                 }
             }
         }
-        if self.opened[0].has_owners()
-            && let Some(clocks) = self.clocks(now_ns)
-        {
+        let has_owners = self.opened[0].has_owners();
+        if has_owners {
+            // They end recoveries that they have begun, too.
+            self.leave(lanes, &alive[1..], history.injected.down.is_some());
+        }
+        if has_owners && let Some(clocks) = self.clocks(now_ns) {
             self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
         }
         if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
@@ -59,12 +63,11 @@ impl Stage<'_> {
             }
             self.collect_orphans(lanes, &alive);
         }
-        if self.opened[0].has_owners() {
-            let leaves = alive.split_off(1);
-            self.leave(lanes, &leaves, history.injected.down.is_some());
+        if has_owners {
+            alive.truncate(1);
         }
         let mut dead_hold = self.look_at_locks(&alive, &history.injected);
-        if self.opened[0].has_owners() && self.after_death == AfterDeath::Bounded {
+        if has_owners && self.after_death == AfterDeath::Bounded {
             // Nobody takes over what they owned.
             dead_hold += history.injected.dead.len();
         }
@@ -164,7 +167,7 @@ impl Stage<'_> {
         injected: &InjectedFaults,
         (mut now_ns, mut clocks): (u64, Clocks<'_>),
     ) {
-        let wronged = |node: &&usize| self.opened[**node].lease().is_some_and(|lease| lease.is_fenced());
+        let wronged = |node: &&usize| self.opened[**node].lease().is_some_and(Lease::is_fenced);
         if let Some(node) = alive.iter().find(wronged) {
             self.findings.push(Finding::Structure(format!("compute node {node} was fenced, and its heartbeats came")));
         }
