@@ -49,12 +49,14 @@ pub struct Failed {
 impl Failed {
     /// Whether an index may fail with this error after these faults.
     ///
-    /// - It may say that there is no memory if no chunk was left, or if there may be one again since it looked. Without recovery, also after a death: nobody frees the
-    ///   row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
+    /// - It may say that there is no memory if no chunk was left, or if there may be one again since it looked. Without
+    ///   recovery, also after a death: nobody frees the row of the dead compute node, so it holds back the epochs for
+    ///   ever, and what left the tree is not used again.
     /// - It may say that a queue pair or a memory node failed, if one did.
-    /// - It may say that a deadline passed if that is so, and a lock word named a dead compute node, whose lock nobody
-    ///   takes over, or it waits for memory that the dead hold back; or if requests take so long; or if somebody went on meanwhile: there is no order among all that wait
-    ///   for a lock, and some operations have much to do. If nobody did, those that live wait for each other.
+    /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
+    ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
+    ///   on meanwhile, since there is no order among all that wait for a lock, and some operations have much to do. If
+    ///   nobody went on, those that live wait for each other.
     /// - It may say that it gave up only after such a death. Otherwise histories are short, and the bounds on waiting
     ///   are long.
     /// - It may say that its compute node is fenced if that was silent.
