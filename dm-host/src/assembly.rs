@@ -73,7 +73,8 @@ pub struct Spending {
     pub page_cache_bytes: u64,
     /// Which leaves get a place there.
     pub admission: Admission,
-    /// Lines of 64 bytes that the log of a compute node has at least (DEX). A quarter as many are kept in this process.
+    /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as the pool's chunks have room for. A
+    /// quarter as many are kept in this process.
     pub log_lines: usize,
     /// What an answer means, unless a lane says otherwise (DEX).
     pub level: Level,

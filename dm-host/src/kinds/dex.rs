@@ -6,6 +6,7 @@ use super::{Evidence, Kind};
 use crate::assembly::tree::{Sizes, TreeRoom, TreeStorage};
 use crate::assembly::{AssemblyError, Place, Spending, granted, huge_zeroes};
 use dm_core::dex::leaf::Leaf;
+use dm_core::dex::log::ring::Ring;
 use dm_core::dex::log::staging::{Log, STAGING_LINES_MIN, mark_words};
 use dm_core::dex::ownership::partition::EntryCell;
 use dm_core::dex::parameters::Parameters;
@@ -50,7 +51,7 @@ impl Kind for Parameters {
         let shape = page_shape(leaf_bytes, spending)?;
         let trees = places.iter().map(|place| TreeStorage::new(place, &sizes, spending));
         let mut trees = trees.collect::<Result<Vec<_>, _>>()?;
-        let storages = places.iter().map(|_| Storage::new(self, spending));
+        let storages = places.iter().map(|place| Storage::new(self, place, spending));
         let mut storages = storages.collect::<Result<Vec<_>, _>>()?;
         let leases: Vec<_> = places
             .iter()
@@ -114,17 +115,20 @@ struct Storage {
 }
 
 impl Storage {
-    fn new(parameters: &Parameters, spending: &Spending) -> Result<Self, AssemblyError> {
+    fn new(parameters: &Parameters, place: &Place<'_>, spending: &Spending) -> Result<Self, AssemblyError> {
         let entries = parameters.entries as usize;
         let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
-        let staged = (spending.log_lines / RING_PER_STAGED).max(STAGING_LINES_MIN);
+        // Any memory node may get the ring.
+        let most = place.geometry.iter().map(|node| Ring::lines_max(node.chunk_bytes)).min().unwrap_or(0);
+        let log_lines = spending.log_lines.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let staged = (log_lines / RING_PER_STAGED).max(STAGING_LINES_MIN);
         let bytes = spending.page_cache_bytes;
         // If they are too few, the store refuses them and says how many it needs.
         let pages = huge_zeroes(usize::try_from(bytes).unwrap_or(usize::MAX) / 4 * 4);
         let pages = pages.map_err(|error| AssemblyError::Memory { cache_bytes: bytes, reason: error.to_string() })?;
         Ok(Self {
             pages,
-            ring_lines: (staged + 1).max(spending.log_lines) as u64,
+            ring_lines: (staged + 1).max(log_lines) as u64,
             staging: words(staged * LINE_BYTES / 4),
             marks: words(mark_words(spending.lanes)),
             levels: (0..spending.lanes).map(|_| AtomicU8::new(spending.level as u8)).collect(),

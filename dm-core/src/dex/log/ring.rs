@@ -223,6 +223,11 @@ impl Ring {
         Ok(Self { node, chunk_bytes, chunks, lines })
     }
 
+    /// The most lines of a ring in a pool whose memory nodes have chunks of `chunk_bytes`.
+    pub const fn lines_max(chunk_bytes: u64) -> u64 {
+        lines_of(RING_CHUNKS, chunk_bytes)
+    }
+
     /// Its memory node.
     pub const fn node(&self) -> NodeId {
         self.node
