@@ -91,9 +91,11 @@ fn a_terminal_has_editing_completion_and_history() {
     // A command and a key are completed; the only key that begins with "car" is carl.
     terminal.press("ge\tcar\t\r");
     terminal.wait_for("u64:5");
+    terminal.wait_for("dm> ");
     // The first letter is forgotten, then put in: Control-A goes to the beginning.
     terminal.press("et anna\u{1}g\r");
     terminal.wait_for("u64:1");
+    terminal.wait_for("dm> ");
     // Several keys begin so: the second Tab lists them, and the line stands below them again.
     terminal.press("get be\t\t");
     terminal.wait_for("berta");
@@ -104,12 +106,16 @@ fn a_terminal_has_editing_completion_and_history() {
     // What has blanks is quoted, also where it is only begun.
     terminal.press("put \"two words\" u64:22\r");
     terminal.wait_for("inserted");
+    terminal.wait_for("dm> ");
     terminal.press("get \"two w\t\r");
     terminal.wait_for("u64:22");
+    terminal.wait_for("dm> ");
     terminal.press("nonsense\r");
     terminal.wait_for("unknown command \"nonsense\"");
+    terminal.wait_for("dm> ");
     terminal.press(" put secret u64:1\r");
     terminal.wait_for("inserted");
+    terminal.wait_for("dm> ");
     // Control-D on an empty line.
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), Some(0));
@@ -122,6 +128,7 @@ fn a_terminal_has_editing_completion_and_history() {
     terminal.wait_for("dm> ");
     terminal.press("\u{1b}[A\u{1b}[A\r");
     terminal.wait_for("u64:22");
+    terminal.wait_for("dm> ");
     // Control-D on an empty line.
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), Some(0));

@@ -43,7 +43,7 @@ impl Terminal {
         Self { other_side, child, said: String::new() }
     }
 
-    /// Types.
+    /// Types. Before control keys the next prompt has to be awaited: until then the terminal takes them for its own.
     pub(crate) fn press(&mut self, keys: &str) {
         self.other_side.write_all(keys.as_bytes()).unwrap();
     }
@@ -52,30 +52,34 @@ impl Terminal {
     /// is silent for [`SILENCE`].
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
-        let mut piece = [0; 1024];
         for _ in 0..READS {
             if self.said.contains(text) {
                 break;
             }
-            let mut waits = [PollFd::new(&self.other_side, PollFlags::IN)];
-            let ready = poll(&mut waits, Some(&SILENCE)).unwrap();
-            assert!(ready > 0, "it waits and has not written {text:?}: {:?}", self.said);
-            let count = self.other_side.read(&mut piece).unwrap_or(0);
-            assert!(count > 0, "it ended without {text:?}: {:?}", self.said);
-            self.said.push_str(&String::from_utf8_lossy(&piece[..count]));
+            assert!(self.read() > 0, "it ended without {text:?}: {:?}", self.said);
         }
         assert!(self.said.contains(text), "it has not written {text:?}: {:?}", self.said);
         let end = self.said.find(text).unwrap() + text.len();
         self.said.drain(..end);
     }
 
-    /// Reads what is left, and answers the exit code.
+    /// Reads what is left, and answers the exit code. The test fails if the command is silent for [`SILENCE`].
+    #[track_caller]
     pub(crate) fn ended(&mut self) -> Option<i32> {
-        let mut rest = Vec::new();
-        // Ends with an error when the last process has closed the terminal.
-        let _ = self.other_side.read_to_end(&mut rest);
-        self.said.push_str(&String::from_utf8_lossy(&rest));
+        while self.read() > 0 {}
         self.child.wait().unwrap().code()
+    }
+
+    /// Reads a piece. 0: the last process has closed the terminal.
+    #[track_caller]
+    fn read(&mut self) -> usize {
+        let mut piece = [0; 1024];
+        let mut waits = [PollFd::new(&self.other_side, PollFlags::IN)];
+        let ready = poll(&mut waits, Some(&SILENCE)).unwrap();
+        assert!(ready > 0, "it waits, and has written {:?} since", self.said);
+        let count = self.other_side.read(&mut piece).unwrap_or(0);
+        self.said.push_str(&String::from_utf8_lossy(&piece[..count]));
+        count
     }
 
     /// What it has written since the last text that was waited for.
