@@ -24,7 +24,8 @@
 //! names it, and of several that make one, the CAS of the catalog's word decides.
 //!
 //! Round trips of opening: superblock; row; catalog's word; table; two for each chunk of the ring; ring; row. Of an entry
-//! that is free: two. Of one whose owner is dead: those of [`recover`].
+//! that is free: two. Of one whose owner lives: two, its word and the owner's row. Of one whose owner is dead: those of
+//! [`recover`].
 
 use super::flush::{FLUSHED, Flushing};
 use super::{Dex, Owner};
