@@ -5,7 +5,7 @@
 //! golden would hold on one machine only.
 //!
 //! A shape says what it is by a class, and one style sheet says how that looks, light and dark. The colours of data are those
-//! of Okabe and Ito, which people who see fewer colours tell apart; nothing is told by its colour alone.
+//! of Okabe and Ito, which colour-blind readers can tell apart. Every colour has a label or a number beside it.
 
 use std::fmt::Write as _;
 

@@ -39,6 +39,14 @@ impl Daemon {
         let metrics = ready.split(" metrics=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
         Self { child, socket, metrics }
     }
+
+    /// A session of this process with the index "balances" of its pool. It has metrics, too.
+    pub(crate) fn session(&self) -> Session {
+        let pool = Arc::new(Pool::connect(&[self.socket.clone().into()], ShmOptions::default()).unwrap());
+        let options = SessionOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..SessionOptions::default() };
+        let parameters = dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
+        Session::open_or_create(&pool, "balances", parameters, &options).unwrap()
+    }
 }
 
 impl Drop for Daemon {
@@ -145,10 +153,7 @@ fn encoded(text: &str) -> String {
 fn prometheus_answers_every_query_of_the_dashboard() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(directory.path());
-    let pool = Arc::new(Pool::connect(&[daemon.socket.clone().into()], ShmOptions::default()).unwrap());
-    let options = SessionOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..SessionOptions::default() };
-    let parameters = dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
-    let session = Session::open_or_create(&pool, "balances", parameters, &options).unwrap();
+    let session = daemon.session();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let targets = format!("'{}', '{}'", daemon.metrics, session.metrics().unwrap());
     let settings = directory.path().join("prometheus.yml");

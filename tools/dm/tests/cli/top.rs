@@ -3,10 +3,6 @@
 use crate::metrics::Daemon;
 use crate::terminal::Terminal;
 use crate::{Nodes, SMALL, dm};
-use dm_host::fabric::shm::ShmOptions;
-use dm_host::prelude::*;
-use dm_host::session::SessionOptions;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Looks at a session at work: one of them has to see operations.
@@ -16,10 +12,7 @@ const LOOKS: usize = 50;
 fn one_picture_of_a_pool_at_work() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(directory.path());
-    let pool = Arc::new(Pool::connect(&[daemon.socket.clone().into()], ShmOptions::default()).unwrap());
-    let options = SessionOptions { metrics: Some("127.0.0.1:0".parse().unwrap()), ..SessionOptions::default() };
-    let parameters = dm_core::sherman::parameters::Parameters::with_sizes(8, 8);
-    let session = Session::open_or_create(&pool, "balances", parameters, &options).unwrap();
+    let session = daemon.session();
     let metrics = format!("--metrics {},{}", daemon.metrics, session.metrics().unwrap());
     let done = AtomicBool::new(false);
     let text = std::thread::scope(|scope| {
