@@ -208,6 +208,11 @@ impl<'s> Toy<'s> {
         self.parts.requests
     }
 
+    /// Records for which its array has room.
+    pub const fn capacity(&self) -> u64 {
+        self.array.capacity as u64
+    }
+
     /// Whether it has a part in the pool's epochs.
     pub const fn has_epochs(&self) -> bool {
         self.parts.epochs.is_some()

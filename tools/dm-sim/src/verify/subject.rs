@@ -57,6 +57,11 @@ pub trait TestAccess: Index {
         false
     }
 
+    /// Records for which the index has room, however many chunks the pool has left.
+    fn capacity(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Whether a compute node serves only keys that it owns.
     fn has_owners(&self) -> bool {
         false
@@ -119,6 +124,8 @@ pub trait Opened {
     fn demand_collection(&self) -> bool;
     /// See [`TestAccess::has_epochs`].
     fn has_epochs(&self) -> bool;
+    /// See [`TestAccess::capacity`].
+    fn capacity(&self) -> u64;
     /// See [`TestAccess::has_owners`].
     fn has_owners(&self) -> bool;
     /// See [`Index::leave`].
@@ -174,6 +181,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn has_epochs(&self) -> bool {
         self.0.has_epochs()
+    }
+    fn capacity(&self) -> u64 {
+        self.0.capacity()
     }
     fn has_owners(&self) -> bool {
         self.0.has_owners()

@@ -27,6 +27,8 @@ pub struct Excuses {
     pub deadline_ns: u64,
     /// Requests may take the better part of that.
     pub has_slow_requests: bool,
+    /// The index has no room for all keys, however many chunks there are.
+    pub is_short: bool,
     /// Chunks that were granted are freed: by sweeps, or because the pool is small.
     pub frees_chunks: bool,
     /// The index takes part in the pool's epochs.
@@ -49,9 +51,9 @@ pub struct Failed {
 impl Failed {
     /// Whether an index may fail with this error after these faults.
     ///
-    /// - It may say that there is no memory if no chunk was left, or if there may be one again since it looked. Without
-    ///   recovery, also after a death: nobody frees the row of the dead compute node, so it holds back the epochs for
-    ///   ever, and what left the tree is not used again.
+    /// - It may say that there is no memory if no chunk was left, if there may be one again since it looked, or if the
+    ///   index has no room for all keys, however many chunks there are. Without recovery, also after a death: nobody frees
+    ///   the row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
     /// - It may say that a queue pair or a memory node failed, if one did.
     /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
     ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
@@ -66,7 +68,9 @@ impl Failed {
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
-                Cause::PoolFull => !has_chunks || excuses.frees_chunks || died && excuses.has_epochs,
+                Cause::PoolFull => {
+                    !has_chunks || excuses.is_short || excuses.frees_chunks || died && excuses.has_epochs
+                }
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
@@ -99,6 +103,7 @@ mod tests {
         after_death: AfterDeath::Bounded,
         deadline_ns: 1000,
         has_slow_requests: false,
+        is_short: false,
         frees_chunks: false,
         has_epochs: false,
         fences_itself: false,
@@ -121,6 +126,7 @@ mod tests {
         let full = Circumstances { has_chunks: false, ..NOTHING };
         assert!(after(None, Cause::PoolFull, full, EXCUSES));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { frees_chunks: true, ..EXCUSES }));
+        assert!(after(None, Cause::PoolFull, NOTHING, Excuses { is_short: true, ..EXCUSES }));
         let epochs = Excuses { has_epochs: true, ..EXCUSES };
         assert!(after(died, Cause::PoolFull, NOTHING, epochs), "the dead hold them back");
         assert!(!after(None, Cause::PoolFull, NOTHING, epochs));

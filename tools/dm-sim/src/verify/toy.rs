@@ -103,6 +103,10 @@ impl TestAccess for dm_core::toy::Toy<'_> {
         Self::has_epochs(self)
     }
 
+    fn capacity(&self) -> u64 {
+        Self::capacity(self)
+    }
+
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         turned(Self::turn(self, lane).await)
     }

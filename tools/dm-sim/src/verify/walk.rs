@@ -285,6 +285,10 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
         match_kind!(self, AnyIndex(form) => TestAccess::has_epochs(form.below()))
     }
 
+    fn capacity(&self) -> u64 {
+        match_kind!(self, AnyIndex(form) => TestAccess::capacity(form.below()))
+    }
+
     fn has_owners(&self) -> bool {
         match_kind!(self, AnyIndex(form) => TestAccess::has_owners(form.below()))
     }

@@ -228,6 +228,10 @@ impl<I: TestAccess> TestAccess for Stretched<'_, I> {
         self.index.has_epochs()
     }
 
+    fn capacity(&self) -> u64 {
+        self.index.capacity()
+    }
+
     fn has_owners(&self) -> bool {
         self.index.has_owners()
     }

@@ -185,6 +185,7 @@ impl<'a> Stage<'a> {
             after_death: self.after_death,
             deadline_ns: self.draw.deadline_ns,
             has_slow_requests: self.draw.deadline_ns <= slow_ns(&self.draw.fabric.delays),
+            is_short: self.opened.iter().any(|index| index.capacity() < u64::from(self.draw.keys)),
             frees_chunks: self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool]),
             fences_itself: self.draw.wide.has(WideOption::LeaseClocks),
             has_epochs: self.opened.iter().any(|index| index.has_epochs()),
