@@ -30,4 +30,7 @@ crate::marks::declare_marks! {
     LEAF_LEFT_OUT = "leaf-left-out",
     /// A node with at most one leaf that was not finalized was left out when the node above it was replaced.
     NODE_LEFT_OUT = "node-left-out",
+    /// A small node was frozen, to be left out when the node above it is replaced, and stayed in the tree: another lane
+    /// replaced that node first, or the small one had got a leaf.
+    FROZEN_STAYED = "frozen-stayed",
 }

@@ -182,6 +182,9 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             if let Some(leaf) = leaf {
                 self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             }
+            if way.copies {
+                self.keep_finalized(lane, kind);
+            }
             return Ok(false);
         }
         if way.copies {

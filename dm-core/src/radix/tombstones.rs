@@ -182,7 +182,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     }
 
     /// Freezes a node below the full one, if at most one of its leaves is not deleted, and finalizes the others.
-    /// Returns what is left of it: an empty slot word, or a leaf's. `None`: the node has to stay.
+    /// Returns what is left of it: an empty slot word, or a leaf's. `None`: the node has to stay, maybe frozen.
     async fn finalize_below(&self, lane: &Lane<'_>, kind: NodeType, node: Place) -> Result<Option<Slot>, Interrupt> {
         self.read_below(lane, kind, node).await?;
         let stay = |deleted: &dyn Fn(usize) -> bool| {
@@ -213,6 +213,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
         // The states of leaves that were inserted before the last slot was frozen are not known yet.
         self.read_states(lane, kind, BELOW, STATES_BELOW).await?;
         if stay(&|number| self.seems_deleted(lane, STATES_BELOW, number)) > 1 {
+            lane.mark(Mark::FROZEN_STAYED);
             return Ok(None);
         }
         let mut left = Slot::EMPTY;
@@ -234,6 +235,7 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
                 }
             }
             // More than one is left, or something else than a leaf.
+            lane.mark(Mark::FROZEN_STAYED);
             return Ok(None);
         }
         Ok(Some(left))
@@ -255,6 +257,16 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
             _ => 0,
         });
         pieces.sum()
+    }
+
+    /// After a replacement that was not published: the small nodes that it would have left out are still in the tree.
+    fn keep_finalized(&self, lane: &Lane<'_>, kind: NodeType) {
+        for number in 0..kind.slots() {
+            let was = Slot(lane.port().with(|scratch| self.state_in(STATES, number).word(scratch)));
+            if let Ok(Child::Node(..)) = was.child() {
+                lane.mark(Mark::FROZEN_STAYED);
+            }
+        }
     }
 
     /// Puts the places of leaves and nodes that [`Tombstones::finalize_some`] has left out into the limbo list.

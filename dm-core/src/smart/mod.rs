@@ -189,6 +189,7 @@ pub const MARKS: &[Mark] = &[
     Mark::LEAF_REPLACED,
     Mark::LEAF_LEFT_OUT,
     Mark::NODE_LEFT_OUT,
+    Mark::FROZEN_STAYED,
     Mark::FINALIZED_MET,
 ];
 

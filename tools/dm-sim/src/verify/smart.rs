@@ -55,10 +55,10 @@ impl TreeKind for Smart {
     }
 
     /// There are no merges, so none is undone. Deaths of repairers and self-fencing are tested by enumerated deaths. A
-    /// nearly empty node below a full one takes more inserts and deletes than a history has; the scenarios of reused
-    /// places have such nodes.
+    /// nearly empty node below a full one takes more inserts and deletes than most histories have; the scenarios of
+    /// reused places have such nodes.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED, Mark::NODE_LEFT_OUT]
+        &[Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED, Mark::NODE_LEFT_OUT, Mark::FROZEN_STAYED]
     }
 
     fn crash_cases() -> Vec<Case> {
