@@ -12,6 +12,7 @@ use crate::operation::OpError;
 use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::{Recoverable, Site};
 use crate::remote::NodeGeometry;
+use crate::remote::address::Address;
 use crate::remote::catalog::{IndexKind, IndexNumber, IndexSet};
 use crate::remote::chunk::ChunkKind;
 use crate::remote::lock_word::RowId;
@@ -57,6 +58,20 @@ impl<'s, I: Leaves<'s>> Sweep for TreeLocks<'_, 's, I> {
     async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError> {
         let Some(home) = self.tree.geometry.first() else { return Ok(false) };
         owners::keeps_row(lane, home, row, self.tree.scratch.recovery.start).await
+    }
+
+    /// Such a chunk has an ownership table. Many compute nodes may make one, and the catalog names one of them, or will:
+    /// that of a compute node that lives, since the dead row is fenced. One READ.
+    async fn is_unpublished(
+        &self,
+        lane: &Lane<'_>,
+        (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
+        kind: ChunkKind,
+    ) -> Result<bool, OpError> {
+        let (ChunkKind::Other, Some(home)) = (kind, self.tree.geometry.first()) else { return Ok(false) };
+        let at = self.tree.scratch.recovery.start;
+        let named = owners::named(lane, home, self.tree.number, at).await?;
+        Ok(named != Address::new(node, geometry.chunk_offset(chunk), 0))
     }
 
     /// One READ per node.

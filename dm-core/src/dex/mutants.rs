@@ -6,7 +6,7 @@
 //! | lines are used again while replay would begin at them | `head-written-late` |
 //! | replay leaves acknowledged records out | `replay-stops-early` |
 //! | replay finds no ring, or another one | `row-freed-while-named` |
-//! | a torn page stays torn | `image-omitted` |
+//! | a torn page stays torn | `image-omitted`, `torn-leaf-left` |
 //! | a page that is not in the pool counts as clean | `flushed-taken-for-done` |
 //! | a page goes back to an earlier state | `old-image-over-whole-page`, `leaf-lsn-ignored` |
 //! | what a finder acknowledges is in a ring that nobody replays | `admission-before-word` |
@@ -45,4 +45,6 @@ crate::mutants::declare_mutants! {
     FILL_DROPPED = "fill-dropped",
     /// The parent names a new leaf before the leaf at its left ends where the new one begins.
     PARENT_BEFORE_LEFT = "parent-before-left" => Deaths,
+    /// A leaf that is not admitted, and whose WRITE failed with its queue pair, is not WRITTEN again.
+    TORN_LEAF_LEFT = "torn-leaf-left" => BrokenQueuePairs,
 }

@@ -47,6 +47,18 @@ pub async fn publish(
     Ok(if found == 0 { table } else { Address::from_bits(found) })
 }
 
+/// Where the ownership table of index `number` is; null: the catalog names none yet. `scratch` has room for a word. One
+/// round trip.
+pub async fn named(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    number: IndexNumber,
+    scratch: usize,
+) -> Result<Address, VerbError> {
+    lane.port().call(Request::read(Label::Owner, HOME, owners_offset(home, number), 8, scratch)).await?;
+    Ok(Address::from_bits(word_at(lane, scratch)))
+}
+
 /// Whether an entry of an ownership table of this pool keeps a sweep from freeing `row`, which is DEAD.
 ///
 /// Needs [`SCRATCH_BYTES`] of scratch. Round trips: those of a list of the catalog; of each index with a table two, and one
@@ -57,9 +69,7 @@ pub async fn keeps_row(lane: &Lane<'_>, home: &NodeGeometry, row: RowId, scratch
     }
     let with_table = catalog::numbers(lane, home, scratch, |entry| !entry.owners.is_null()).await?;
     for number in with_table.iter() {
-        let word = Request::read(Label::Owner, HOME, owners_offset(home, number), 8, scratch);
-        lane.port().call(word).await?;
-        let table = Address::from_bits(word_at(lane, scratch));
+        let table = named(lane, home, number, scratch).await?;
         if !table.is_null() && table_keeps(lane, home, (number, table), row, scratch).await? {
             return Ok(true);
         }

@@ -217,6 +217,28 @@ impl<'s> PageStore<'s> {
         Ok(())
     }
 
+    /// Notes that the lane is about to WRITE the page of a fill that is not admitted. Until it has called
+    /// [`PageStore::written`], what lies at the page's place may be torn, and nobody but the lane has all of it.
+    pub fn writes(&self, lane: &Lane<'_>, fill: &Fill) {
+        if let Some(record) = self.record(lane.id()) {
+            record.set_writing(Some(fill.number));
+        }
+    }
+
+    /// The WRITE has completed.
+    pub fn written(&self, lane: &Lane<'_>) {
+        if let Some(record) = self.record(lane.id()) {
+            record.set_writing(None);
+        }
+    }
+
+    /// The page that the lane was WRITING when its operation failed or was dropped: it has to WRITE it again, from the
+    /// same scratch, before [`PageStore::settle`] releases the fill.
+    pub fn unwritten(&self, lane: &Lane<'_>) -> Option<Address> {
+        let number = self.record(lane.id())?.writing()?;
+        self.fill_slot(number).filter(|slot| slot.is_taken()).map(|slot| slot.id())
+    }
+
     /// The place of a fill that has not ended.
     fn slot_of(&self, fill: &Fill) -> Result<Slot<'s>, Refused> {
         let slot = self.fill_slot(fill.number).ok_or(Refused::Moved)?;

@@ -25,6 +25,8 @@ const SPARE: usize = 2;
 const OWED: usize = 3;
 /// Number of these that are flushes.
 const STAGED: usize = 4;
+/// The fill whose page the lane WRITEs from its scratch; its number plus one.
+const WRITING: usize = 5;
 /// The frames that the lane has frozen, each as its number plus one.
 const FROZEN: usize = 8;
 /// Pages that a lane can have frozen at a time. A merge freezes two.
@@ -116,6 +118,16 @@ impl Record<'_> {
     pub(super) fn paid_flush(self) {
         self.paid();
         self.add(STAGED, u32::MAX);
+    }
+
+    /// The fill whose page the lane WRITEs.
+    pub(super) fn writing(self) -> Option<u32> {
+        self.0[WRITING].load(Relaxed).checked_sub(1)
+    }
+
+    /// The same.
+    pub(super) fn set_writing(self, fill: Option<u32>) {
+        self.0[WRITING].store(fill.map_or(0, |number| number + 1), Relaxed);
     }
 
     pub(super) fn owes_flush(self) -> bool {

@@ -130,6 +130,17 @@ pub(crate) trait Sweep {
     /// Whether an ownership table of the pool keeps `row`, which is DEAD: see [`crate::index::owners`].
     async fn keeps_row(&self, lane: &Lane<'_>, row: RowId) -> Result<bool, OpError>;
 
+    /// Whether nothing leads to a dead row's chunk of this index, or ever will: its maker did not publish what it wrote
+    /// there.
+    async fn is_unpublished(
+        &self,
+        _lane: &Lane<'_>,
+        _chunk: (NodeId, &NodeGeometry, u32),
+        _kind: ChunkKind,
+    ) -> Result<bool, OpError> {
+        Ok(false)
+    }
+
     /// Bytes of a dead row's chunk for nodes of this index that were never written.
     async fn unwritten_bytes(
         &self,
@@ -296,7 +307,7 @@ pub(crate) trait Sweep {
         Ok(())
     }
 
-    /// Gives the row's redo chunks back; those for nodes stay its own.
+    /// Gives the row's redo chunks back, and those with something that it did not publish; those for nodes stay its own.
     async fn sweep_chunks(
         &self,
         lane: &Lane<'_>,
@@ -313,9 +324,12 @@ pub(crate) trait Sweep {
                     continue;
                 }
                 let Grant { kind, index, .. } = grant;
-                if kind == ChunkKind::Redo {
+                let is_own = index == self.number();
+                let is_free = kind == ChunkKind::Redo
+                    || is_own && self.is_unpublished(lane, (node, geometry, chunk), kind).await?;
+                if is_free {
                     swept.chunks_freed += u32::from(chunks::set_used(lane, node, geometry, chunk, &grant).await?);
-                } else if index == self.number() {
+                } else if is_own {
                     // Not even a chunk without a node is free: the dead compute node may have written the end of a
                     // node, and not its first line.
                     swept.chunks_kept += 1;

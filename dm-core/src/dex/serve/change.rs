@@ -71,9 +71,11 @@ impl Dex<'_> {
                 continue;
             };
             let is_cached = fill.is_none();
-            if let (Decided::Done { lsn, changed: true, .. }, Some(_)) = (&seen, &fill) {
-                // If that fails, settling ends the fill when no WRITE can land any more.
+            if let (Decided::Done { lsn, changed: true, .. }, Some(fill)) = (&seen, &fill) {
+                // If that fails, settling WRITEs the leaf again, and then ends the fill.
+                self.store.writes(lane, fill);
                 self.write_back(lane, leaf, *lsn).await?;
+                self.store.written(lane);
             }
             if let Some(fill) = &fill {
                 let ended = self.end_fill(lane, fill).await;

@@ -4,15 +4,18 @@ use super::Dex;
 use crate::btree::Tree;
 use crate::btree::node;
 use crate::dex::flush::{self, PageFormat, Site};
+use crate::dex::leaf;
 use crate::dex::log::append;
 use crate::dex::log::state::Full;
 use crate::lane::Lane;
 use crate::layout::stripes;
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError, unknown};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Flush, FrameName};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
+use crate::verbs::Status;
 
 /// Node image from which leaves are flushed. Descents use image 0.
 pub(super) const FLUSHED: usize = 3;
@@ -116,6 +119,21 @@ impl Dex<'_> {
     pub(super) async fn write_back(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
         let written = flush::write_page(self.flushing(0), lane, (leaf, lsn)).await?;
         written.map_err(|error| unknown(error.cause))
+    }
+
+    /// WRITEs such a leaf again if the WRITE did not complete: a queue pair that failed may have left it torn, and only the
+    /// lane's scratch has all of it. The queue pairs that failed are closed, and no operation has used the scratch since.
+    pub(super) async fn write_unwritten(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let Some(leaf) = self.store.unwritten(lane).filter(|_| !planted(Mutant::TORN_LEAF_LEFT)) else { return Ok(()) };
+        let lsn = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
+        match flush::write_page(self.flushing(0), lane, (leaf, lsn)).await? {
+            // Its row is dead, and a finder restores the leaf; or the leaf has gone with its memory node.
+            Ok(()) | Err(OpError { cause: Cause::Fenced, .. }) => {}
+            Err(OpError { cause: Cause::Verb(error), .. }) if error.status == Status::NodeDown => {}
+            Err(error) => return Err(error),
+        }
+        self.store.written(lane);
+        Ok(())
     }
 
     /// Moves the head of the log: first as far as lines are concerned, then by the pages that are not flushed.

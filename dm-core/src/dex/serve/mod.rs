@@ -270,6 +270,7 @@ impl<'s> Dex<'s> {
         lane.begin(Operation::WAIT_NS_DEFAULT);
         lane.close(self.tree.scratch.small).await?;
         let _pinned = self.tree.pin(lane);
+        self.write_unwritten(lane).await?;
         self.tree.settle_locks(lane).await?;
         if let Ok(site) = self.site() {
             append::settle(site, lane).await?;

@@ -39,7 +39,7 @@ use crate::dex::recover::{self, recover};
 use crate::dex::restore;
 use crate::index::owners;
 use crate::lane::interrupt::Interrupt;
-use crate::lane::{Lane, Unsettled, word_at};
+use crate::lane::{Lane, Unsettled};
 use crate::membership::rows;
 use crate::memory::chunks::{self, Want};
 use crate::memory::rows::RowError;
@@ -48,7 +48,6 @@ use crate::pages::Flush;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::HOME;
 use crate::remote::address::Address;
-use crate::remote::catalog::owners_offset;
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::superblock::Superblock;
 use crate::verbs::{Label, NodeId, Request};
@@ -283,8 +282,7 @@ impl<'s> Dex<'s> {
     async fn find_table(&self, lane: &Lane<'_>, pool_incarnation: u64) -> Result<u64, OpError> {
         let (tree, port, at) = (&self.tree, lane.port(), self.tree.scratch.small);
         let home = tree.geometry.first().ok_or(bad("a pool without memory nodes"))?;
-        port.call(Request::read(Label::Owner, HOME, owners_offset(home, tree.number), 8, at)).await?;
-        let mut named = Address::from_bits(word_at(lane, at));
+        let mut named = owners::named(lane, home, tree.number, at).await?;
         if named.is_null() {
             let room = self.scratch.table.clone();
             let bytes = self.table_shape()?.bytes();
@@ -326,7 +324,8 @@ impl<'s> Dex<'s> {
         }
         let request = number.ok_or(bad("the numbers of this compute node's chunks are used up"))?;
         let grant = Grant::new(self.tree.owner, kind, self.tree.number, request);
-        Ok(Want { retry, reuse: kind == ChunkKind::Redo, ..Want::new(grant) })
+        // Old bytes do no harm: a table is written whole, and lines of a ring name what they belong to.
+        Ok(Want { retry, reuse: true, ..Want::new(grant) })
     }
 
     /// Makes the ring, on one memory node, and announces it.

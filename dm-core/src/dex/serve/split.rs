@@ -23,6 +23,7 @@ use crate::btree::router::Router;
 use crate::dex;
 use crate::dex::leaf::{self, Leaf, split_images};
 use crate::dex::log::record::Change;
+use crate::dex::log::state::Full;
 use crate::dex::ownership::partition::Tenure;
 use crate::dex::recover::Replayed;
 use crate::lane::Lane;
@@ -54,6 +55,8 @@ enum Begun {
     Frozen(Frozen, Lsn),
     /// Another lane was at it: the operation looks at the leaf again.
     Again,
+    /// The log has no room for the record.
+    Full(Full),
 }
 
 impl Dex<'_> {
@@ -63,10 +66,17 @@ impl Dex<'_> {
         if !self.tree.reserve_to_split(lane, left.node()).await? {
             return Err(Interrupt::NoMemory);
         }
-        let Some(name) = self.frame_to_split(lane, left, why).await? else { return Ok(()) };
-        let (frozen, lsn) = match self.begin_split(lane, name, why).await? {
-            Begun::Frozen(frozen, lsn) => (frozen, lsn),
-            Begun::Again => return Ok(()),
+        let (frozen, lsn) = loop {
+            let Some(name) = self.frame_to_split(lane, left, why).await? else { return Ok(()) };
+            match self.begin_split(lane, name, why).await? {
+                Begun::Frozen(frozen, lsn) => break (frozen, lsn),
+                Begun::Again => return Ok(()),
+                Begun::Full(full) => {
+                    // Others may have to flush, or to settle, first: the deadline bounds it.
+                    self.make_room(lane, full).await?;
+                    lane.check_deadline()?;
+                }
+            }
         };
         let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
             self.thaw(lane, frozen).await?;
@@ -177,7 +187,7 @@ impl Dex<'_> {
         }
         self.thaw(lane, frozen).await?;
         match (stamped, full) {
-            (_, Some(full)) => self.make_room(lane, full).await?,
+            (_, Some(full)) => return Ok(Begun::Full(full)),
             (Err(Refused::NoTenure), _) => {
                 let Why::Operation(tenure) = why else { return Ok(Begun::Again) };
                 let (row, epoch) = (self.partition().me(), self.partition().word(tenure.entry).epoch());

@@ -58,9 +58,9 @@ impl TreeKind for Dex {
         Vec::new()
     }
 
-    /// Those of its rooms are found by unit tests, which enumerate deaths line by line.
+    /// Those of the log and of ownership; of other rooms those that other kinds do not run.
     fn mutants() -> Vec<Mutant> {
-        Vec::new()
+        [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED].concat()
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {
