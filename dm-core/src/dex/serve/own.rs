@@ -48,7 +48,7 @@ use crate::pages::Flush;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::HOME;
 use crate::remote::address::Address;
-use crate::remote::chunk::{ChunkKind, Grant, RequestId};
+use crate::remote::chunk::{ChunkKind, Grant, REQUESTS_MAX, RequestId};
 use crate::remote::superblock::Superblock;
 use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
@@ -320,9 +320,10 @@ impl<'s> Dex<'s> {
         let number = numbers.get_mut(place).ok_or(bad("a log ring of too many chunks"))?;
         let retry = number.is_some();
         if number.is_none() {
-            *number = self.tree.requests.next();
+            // The last numbers, from the end: redo chunks, which are of the same kind, were asked for with the first ones.
+            *number = RequestId::new(REQUESTS_MAX - 1 - place as u32);
         }
-        let request = number.ok_or(bad("the numbers of this compute node's chunks are used up"))?;
+        let request = number.ok_or(bad("a log ring of too many chunks"))?;
         let grant = Grant::new(self.tree.owner, kind, self.tree.number, request);
         // Old bytes do no harm: a table is written whole, and lines of a ring name what they belong to.
         Ok(Want { retry, reuse: true, ..Want::new(grant) })

@@ -2,8 +2,9 @@
 //!
 //! A leaf is copied out of its frame, as of one instant; of the leaves that the cached parent names and that are in no
 //! frame, several are READ at once. Each counts only if it continues where the one before ended, and if this compute node
-//! has the tenure of that bound. A page ends where the entries of this compute node end: with `more`, if it has records;
-//! without any, the scan is refused with the owner of the entry that comes next, as a get would be.
+//! has the tenure of that bound. An entry that nobody has is taken, as by a get. A page ends
+//! where the entries of others begin: with `more`, if it has records; without any, the scan is refused with the owner of
+//! the entry that comes next, as a get would be.
 //!
 //! A page answers like a get: the lease is looked at after the last leaf was read, and every record that was seen in a
 //! frame is durable.
@@ -21,11 +22,12 @@ use crate::lane::interrupt::Interrupt;
 use crate::layout::stripes;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
-use crate::operation::{OpError, Operation, Outcome};
+use crate::operation::{Cause, OpError, Operation, Outcome};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Admit, Fill, Found};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
+use crate::remote::lock_word::RowId;
 use crate::verbs::Label;
 use core::ops::Range;
 use heapless::Vec;
@@ -60,12 +62,8 @@ impl Dex<'_> {
         }
         let mut newest = Newest(Lsn::NONE);
         let page = loop {
-            let tenure = match self.tenure_at(lane, &bound) {
-                Ok(tenure) => tenure,
-                Err(_) if progress.records() > 0 => {
-                    break Outcome::Page { records: progress.records() as u32, more: true };
-                }
-                Err(_) => self.tenure_of(lane, &bound).await?,
+            let Some(tenure) = self.tenure_to_scan(lane, &bound, progress.records() > 0).await? else {
+                break Outcome::Page { records: progress.records() as u32, more: true };
             };
             let Some(taken) = self.take_first(lane, operation, (&bound, tenure), &mut progress, &mut newest).await?
             else {
@@ -84,6 +82,26 @@ impl Dex<'_> {
             self.wait_durable(lane, newest.0).await.map_err(|error| OpError::harmless(error.cause))?;
         }
         Ok(page)
+    }
+
+    /// The tenure of the entry of the bound, which this compute node takes if nobody has it. `None`: it is another one's,
+    /// and the page ends, since it has records.
+    async fn tenure_to_scan(
+        &self,
+        lane: &Lane<'_>,
+        bound: &Range<usize>,
+        has_records: bool,
+    ) -> Result<Option<Tenure>, Interrupt> {
+        match self.tenure_at(lane, bound) {
+            Ok(tenure) => return Ok(Some(tenure)),
+            Err(owner) if has_records && owner.row != RowId(0) => return Ok(None),
+            Err(_) => {}
+        }
+        match self.tenure_of(lane, bound).await {
+            Ok(tenure) => Ok(Some(tenure)),
+            Err(Interrupt::Failed(OpError { cause: Cause::NotOwner { .. }, .. })) if has_records => Ok(None),
+            Err(interrupt) => Err(interrupt),
+        }
     }
 
     /// Finds the leaf that covers the bound and takes from it. `None`: the index has no leaf.

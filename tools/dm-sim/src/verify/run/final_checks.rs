@@ -63,6 +63,8 @@ impl Stage<'_> {
             }
             self.collect_orphans(lanes, &alive);
         }
+        // Those that have left still know of free memory.
+        let everyone = alive.clone();
         if has_owners {
             alive.truncate(1);
         }
@@ -82,7 +84,7 @@ impl Stage<'_> {
         // The checks below cannot judge what a dead holder left half done.
         if dead_hold == 0 && history.injected.down.is_none() {
             self.validate(lanes, &alive, history, found);
-            self.add_up(lanes, &alive, history);
+            self.add_up(lanes, &everyone, history);
         }
     }
 
@@ -174,13 +176,17 @@ impl Stage<'_> {
         let Some(lease) = self.opened[alive[0]].lease().filter(|_| !injected.dead.is_empty()) else { return };
         let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.coding);
         // Once to look, and once to look whether a heartbeat has come.
-        for _ in 0..2 {
+        for is_last in [false, true] {
             clocks.tick(now_ns, self.world.memories_mut(), &injected.dead);
             let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
             injected.down.iter().for_each(|node| fabric.set_down(*node));
             for key in 0..u64::from(self.draw.keys) {
-                let _ = block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+                let got =
+                    block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
                 let _ = block_on(lane, &mut fabric, index.settle(lane));
+                if let (true, None, Ok(Ended::Failed(error))) = (is_last, injected.down, got.map(|run| run.result)) {
+                    self.findings.push(Finding::Structure(format!("nobody can take key {key} over: {error}")));
+                }
             }
             now_ns += lease.config().lease_ns() / 2;
         }
