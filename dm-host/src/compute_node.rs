@@ -8,7 +8,7 @@ use crate::clock::lease_us;
 use crate::fabric::any::AnyFabric;
 use crate::keeper::{Keeper, terms_here};
 use crate::kinds::{AnyIndex, IndexParameters, with_index};
-use crate::pool::{Pool, PoolError};
+use crate::pool::{Opened, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::fabric::Fabric;
 use dm_core::index::catalog;
@@ -22,6 +22,7 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Guarantees, NodeId};
 use rustix::system::uname;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -246,14 +247,39 @@ impl ComputeNode {
         spending: &Spending,
         run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
+        Self::with_places(slice::from_ref(self), entry, parameters, |places| match places {
+            [place] => with_index(place, parameters, spending, run),
+            _ => Err(AssemblyError::Impossible("an index nowhere")),
+        })
+    }
+
+    /// As [`ComputeNode::with_index`], for several compute nodes of this process: passes to `run` what the index on each of
+    /// them is put together with.
+    pub fn with_places<R>(
+        nodes: &[Self],
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+        run: impl FnOnce(&[Place<'_>]) -> Result<R, AssemblyError>,
+    ) -> Result<R, AssemblyError> {
+        let openings = nodes.iter().map(|node| node.begin_opening(entry, parameters)).collect::<Result<Vec<_>, _>>()?;
+        let recoveries = openings.iter().map(Opening::recovery).collect::<Result<Vec<_>, _>>()?;
+        let places = openings.iter().zip(&recoveries);
+        let places: Vec<_> =
+            places.map(|(opening, recovery)| Place { recovery: recovery.as_ref(), ..opening.place }).collect();
+        run(&places)
+    }
+
+    /// What an index borrows of this compute node while it is open.
+    fn begin_opening(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<Opening<'_>, AssemblyError> {
         // Before the look at the entry below: a drop looks for this, and so one of the two sees the other.
-        let _opened = self.pool.note_opened(self.member, entry.number);
+        let opened = self.pool.note_opened(self.member, entry.number);
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
-        let epochs = self.take_pins();
-        let place = Place { epochs: epochs.as_ref().map(Pinning::part), ..place };
+        let pinning = self.take_pins();
+        let place = Place { epochs: pinning.as_ref().map(Pinning::part), ..place };
+        let mut opening = Opening { node: self, place, areas: None, _pinning: pinning, _opened: opened };
         if !self.recovery || !place.capabilities.fencing {
             self.check_live(entry)?;
-            return with_index(&place, parameters, spending, run);
+            return Ok(opening);
         }
         parameters.check().map_err(AssemblyError::from)?;
         // Two indexes would both number their lock words from 1.
@@ -269,8 +295,8 @@ impl ComputeNode {
             block_on(fabric, lane, redo)
         })??;
         self.check_live(entry)?;
-        let recovery = Recovery::new(self.member, &self.lease, &self.progress_counters, &areas, &place.capabilities)?;
-        with_index(&Place { recovery: Some(&recovery), ..place }, parameters, spending, run)
+        opening.areas = Some(areas);
+        Ok(opening)
     }
 
     /// Fails if an index that is about to be opened has been dropped.
@@ -328,11 +354,31 @@ impl ComputeNode {
     }
 }
 
+/// An index is being opened, or is open.
+struct Opening<'n> {
+    node: &'n ComputeNode,
+    /// Without recovery.
+    place: Place<'n>,
+    /// Where the redo records are, on each memory node; `None`: the index is opened without recovery.
+    areas: Option<Vec<Area>>,
+    _pinning: Option<Pinning<'n>>,
+    _opened: Opened<'n>,
+}
+
+impl Opening<'_> {
+    fn recovery(&self) -> Result<Option<Recovery<'_>>, AssemblyError> {
+        let Some(areas) = &self.areas else { return Ok(None) };
+        let ComputeNode { member, lease, progress_counters, .. } = self.node;
+        let capabilities = &self.place.capabilities;
+        Ok(Some(Recovery::new(*member, lease, progress_counters, areas, capabilities)?))
+    }
+}
+
 /// The lanes of one index use the pins.
 struct Pinning<'n>(&'n ComputeNode);
 
-impl Pinning<'_> {
-    fn part(&self) -> Participant<'_> {
+impl<'n> Pinning<'n> {
+    fn part(&self) -> Participant<'n> {
         Participant { epochs: &self.0.epochs, pins: &self.0.pins }
     }
 }

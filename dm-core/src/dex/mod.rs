@@ -13,8 +13,8 @@
 //!
 //! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
 //! leaves, recovers the entries of dead owners, and gives its own up. Leaves are not merged yet. Only builds with the
-//! feature `dex` have the kind in their [registry](crate::registry): it has not passed as many histories as the others, and
-//! sessions do not give entries up when they end.
+//! feature `dex` have the kind in their [registry](crate::registry): it has not passed as many histories as the others. A
+//! session that is closed gives its entries up, so that another compute node can claim them.
 //!
 //! | room | what it is | exists |
 //! |---|---|---|

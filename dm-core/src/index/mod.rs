@@ -77,6 +77,18 @@ pub trait Index: Sync {
         async { Ok(()) }
     }
 
+    /// Into how many parts the keys are cut, if they have owners: one compute node at a time serves a part, and another
+    /// one's operations on its keys end with [`Cause::NotOwner`](crate::operation::Cause::NotOwner). 0: any compute node
+    /// serves any key. Opens the index, where a compute node has to learn the boundaries of the parts.
+    fn parts<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<u32, OpError>> + 'a {
+        async { Ok(0) }
+    }
+
+    /// The part that has `key`: they are numbered in the order of their keys. Known once [`Index::parts`] has answered.
+    fn part_of(&self, _key: &[u8]) -> u32 {
+        0
+    }
+
     /// Bytes that the index cache uses now, and its limit.
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)

@@ -218,6 +218,14 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_index!(self, index => index.leave(lane).await)
     }
 
+    async fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<u32, OpError> {
+        match_index!(self, index => index.parts(lane).await)
+    }
+
+    fn part_of(&self, key: &[u8]) -> u32 {
+        match_index!(self, index => index.part_of(key))
+    }
+
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         match_index!(self, index => index.bulk_append(lane).await)
     }

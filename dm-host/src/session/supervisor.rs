@@ -11,7 +11,8 @@
 //!
 //! The supervisor sleeps. Every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them so that
 //! they are checked ([`super::watch`]). It ends when it is told to close: it closes the queues, the workers finish what
-//! is queued, the scope ends, the storage is dropped, and the compute node leaves the pool.
+//! is queued, the scope ends, the index gives up what only this compute node has of it, the storage is dropped, and the
+//! compute node leaves the pool.
 
 use super::error::{OpenError, SessionError};
 use super::local::{Host, LocalWork};
@@ -168,6 +169,13 @@ impl Supervisor {
                 }
             }
         });
+        // A lane that could not be settled may have changed what is given up. Then a sweep of the row finds it.
+        if !watch.any_unsettled()
+            && let Err(error) = give_up(index, walker)
+        {
+            tracing::warn!("an index that is closed was not given up: {error}; its row has to be swept");
+            watch.note_unsettled();
+        }
     }
 
     /// Executes commands until the session closes. `waits`: a collection is under way.
@@ -314,6 +322,24 @@ fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, 
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
     walk_on(index, fabric, &lane).map_err(SessionError::Operation)
+}
+
+/// Gives up what only this compute node has of the index. No lane but the walker's is left. If it fails, others must not take
+/// the row for one that has left nothing: something in the pool may still name it.
+fn give_up(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>) -> Result<(), OpError> {
+    let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
+    let Walker { fabric, scratch, id } = &mut *walker;
+    let lane = Lane::new(*id, scratch);
+    leave_on(index, fabric, &lane)
+}
+
+/// Ties the lane's lifetime to the fabric's.
+fn leave_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<(), OpError> {
+    let left = block_on(fabric, lane, index.leave(lane));
+    if lane.in_doubt() {
+        block_on(fabric, lane, index.settle(lane))?;
+    }
+    left
 }
 
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.

@@ -178,6 +178,10 @@ impl<I: Index> Index for Watched<'_, I> {
         self.guard(lane, u64::MAX, self.index.collect_orphans(lane)).await
     }
 
+    async fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.leave(lane)).await
+    }
+
     fn cache_bytes(&self) -> (u64, u64) {
         self.index.cache_bytes()
     }

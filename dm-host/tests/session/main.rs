@@ -1,7 +1,7 @@
 //! Sessions on memory of this process: what calls promise, under many threads and tasks.
 //!
 //! `operations`: outcomes, limits, many threads. `calls`: futures, wakers, queues, deadlines. `closing`: the end of a
-//! session, and of a memory node; statistics. `items`: keys and values of any length.
+//! session, and of a memory node; statistics. `dex`: keys that have owners. `items`: keys and values of any length.
 //! `tables`: typed ones.
 
 #[path = "../session_support/mod.rs"]
@@ -9,6 +9,8 @@ mod session_support;
 
 mod calls;
 mod closing;
+#[cfg(feature = "dex")]
+mod dex;
 mod dropping;
 mod items;
 mod local;

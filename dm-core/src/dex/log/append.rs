@@ -89,6 +89,8 @@ pub async fn wait(site: Site<'_>, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpErr
             Begin::Lost => {
                 return Err(unknown(site.ring.lost()));
             }
+            // Another thread's flight has completed since the line was looked up.
+            Begin::Nothing if log.is_durable(lsn) => return Ok(()),
             Begin::Nothing => return Err(unknown(Cause::BadInput("a record that was never staged"))),
             Begin::Busy => {
                 if let Some(parity) = log.asleep(lane.id(), lsn.line()) {

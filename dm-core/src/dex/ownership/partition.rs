@@ -135,7 +135,7 @@ impl<'s> Partition<'s> {
     }
 
     /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
-    fn rank_of(&self, key: &[u8]) -> usize {
+    pub fn rank_of(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.order.len());
         while high - low > 1 {
             let middle = usize::midpoint(low, high);

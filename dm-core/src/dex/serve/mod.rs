@@ -341,6 +341,15 @@ impl Index for Dex<'_> {
         self.give_up(lane).await
     }
 
+    async fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<u32, OpError> {
+        lane.begin(NO_DEADLINE_NS);
+        Ok(self.open(lane).await?.partition.count())
+    }
+
+    fn part_of(&self, key: &[u8]) -> u32 {
+        self.partition().rank_of(key) as u32
+    }
+
     fn cache_bytes(&self) -> (u64, u64) {
         let usage = self.tree.cache.usage();
         (usage.used_bytes, usage.budget_bytes)

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// Draws records, the same way for both.
 struct Draws {
-    stream: stream::Lane,
+    stream: stream::Lane<'static>,
 }
 
 impl Draws {
@@ -155,8 +155,8 @@ fn engine<I: Index>(
         version: 1 << 30,
         wrong: 0,
     };
-    worker::run(bench.index, lanes, &mut thread.fabric, &mut work, &wakes).map_err(|error| {
-        bench.node.mark_unsettled();
+    worker::run(&bench.indexes[0], lanes, &mut thread.fabric, &mut work, &wakes).map_err(|error| {
+        bench.nodes[0].mark_unsettled();
         Failure::run(error)
     })?;
     match work.wrong {

@@ -160,6 +160,11 @@ pub(super) fn validate<'m, I: Index, F: Fabric<'m>>(
     block_on(fabric, lane, index.validate(lane)).map_err(|error| error.to_string())
 }
 
+/// Into how many parts the keys are cut, if they have owners.
+pub(super) fn parts<'m, I: Index, F: Fabric<'m>>(index: &I, fabric: &mut F, lane: &Lane<'m>) -> Result<u32, Failure> {
+    block_on(fabric, lane, index.parts(lane)).map_err(|error| Failure::Run(format!("opening the index: {error}")))
+}
+
 /// Bytes of the chunks granted to the index of that number.
 pub(super) fn tally<'m, F: Fabric<'m>>(
     geometry: &[NodeGeometry],
@@ -273,6 +278,7 @@ pub(super) struct Driven {
     pub(super) measured_on: String,
     pub(super) guarantees: Guarantees,
     pub(super) memory_nodes: u32,
+    pub(super) owners: u32,
     pub(super) wall_s: f64,
     pub(super) cache_bytes: Vec<u64>,
     pub(super) hotspot: Option<Hotspot>,
@@ -297,6 +303,7 @@ impl Driven {
             guarantees: guarantees(&self.guarantees),
             machine: Machine::detect(),
             memory_nodes: self.memory_nodes,
+            owners: self.owners,
             threads: u32::from(plan.threads),
             lanes: u32::from(plan.lanes),
             wall_s: self.wall_s,

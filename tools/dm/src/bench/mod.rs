@@ -6,6 +6,7 @@
 //! | [`plan`] | what the command line means, checked before anything starts |
 //! | [`runs`], [`key_source`], `region_size` | its workloads, its keys, and the size of memory nodes |
 //! | [`generator`] | the load: draws operations, checks their results, counts |
+//! | `owners` | which keys a compute node draws, where keys have owners |
 //! | [`engine`] | what every engine does: loading, warming, running, validating |
 //! | [`shm`] | real threads, memory nodes that are processes |
 //! | `threads` | an open index and the threads that work on it |
@@ -26,6 +27,7 @@ pub mod engine;
 pub mod generator;
 pub mod key_source;
 pub mod output;
+mod owners;
 pub mod plan;
 mod region_size;
 pub mod runs;
@@ -86,7 +88,7 @@ pub struct Arguments {
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
     pub operations: Option<u64>,
 
-    /// Worker threads [default: one per processor, at most 16]
+    /// Worker threads of each compute node [default: one per processor, at most 16, over all of them]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -209,7 +211,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub profile: Option<String>,
 
-    /// Simulated: compute nodes, each with --threads, --lanes and a cache of its own [default: 1]
+    /// Compute nodes, each with --threads, --lanes and a cache of its own; if they are not simulated, all in this process
+    /// [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=127))]
     pub compute_nodes: Option<u32>,
 

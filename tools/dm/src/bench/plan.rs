@@ -68,7 +68,9 @@ pub struct Plan {
     pub parameters: IndexParameters,
     /// Name of the index.
     pub name: String,
-    /// Worker threads.
+    /// Compute nodes: simulated ones, or all in this process.
+    pub compute_nodes: u32,
+    /// Worker threads of each.
     pub threads: u16,
     /// Lanes of each.
     pub lanes: u16,
@@ -167,9 +169,11 @@ impl Plan {
                 "--repeat: workload load can run once only; name another --workload".to_owned(),
             ));
         }
+        let compute_nodes = compute_nodes(arguments);
         let threads = arguments.threads.unwrap_or_else(|| match fabric {
             FabricPlan::Shm | FabricPlan::Verbs(_) => {
-                thread::available_parallelism().map_or(1, |cores| cores.get().min(16)) as u16
+                let cores = thread::available_parallelism().map_or(1, |cores| cores.get().min(16));
+                (cores / compute_nodes as usize).max(1) as u16
             }
             // What is simulated does not depend on where.
             FabricPlan::Sim(_) => 16,
@@ -221,7 +225,12 @@ impl Plan {
                     if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
                 // Links are entries, too: one for every few keys that share prefixes.
                 let entries = if arguments.items { records + records / 2 } else { records };
-                region_bytes(&parameters, entries, inserts, load_by_insert, nodes) + blocks
+                // What a compute node takes for itself is on one memory node.
+                let own_bytes =
+                    kinds::pool_bytes(&parameters, &spending) * u64::from(compute_nodes.div_ceil(nodes.into()));
+                region_bytes(&parameters, entries, inserts, load_by_insert, nodes)
+                    + blocks
+                    + own_bytes.next_multiple_of(2 << 20)
             },
             |mib| mib << 20,
         );
@@ -244,6 +253,7 @@ impl Plan {
             load_by,
             parameters,
             name: arguments.name.clone(),
+            compute_nodes,
             threads,
             lanes: arguments.lanes,
             spending,
@@ -282,6 +292,11 @@ impl Plan {
     }
 }
 
+/// How many compute nodes there are.
+fn compute_nodes(arguments: &Arguments) -> u32 {
+    arguments.compute_nodes.unwrap_or(1)
+}
+
 /// What to run on, and whether the other options go with it.
 fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
     let refuse = |options: &[(&str, bool)], why: &str| {
@@ -291,11 +306,14 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
     if arguments.fabric != FabricName::Sim {
         let simulated = [
             ("--profile", arguments.profile.is_some()),
-            ("--compute-nodes", arguments.compute_nodes.is_some()),
             ("--colocated", arguments.colocated),
             ("--raw-read", arguments.raw_read.is_some()),
         ];
         refuse(&simulated, "only with --fabric sim")?;
+        if arguments.compute_nodes.is_some_and(|nodes| nodes > 1) {
+            let single = [("--baseline", arguments.baseline), ("--items", arguments.items)];
+            refuse(&single, "only with one compute node")?;
+        }
         if arguments.fabric == FabricName::Shm {
             return Ok(FabricPlan::Shm);
         }
@@ -318,7 +336,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
     refuse(&real, "only with --fabric shm")?;
     let profile_name = arguments.profile.clone().unwrap_or_else(|| "cx6".to_owned());
     let profile = Profile::load(&profile_name).map_err(|error| Failure::Usage(format!("--profile: {error}")))?;
-    let compute_nodes = arguments.compute_nodes.unwrap_or(1);
+    let compute_nodes = compute_nodes(arguments);
     Ok(FabricPlan::Sim(Box::new(SimPlan {
         profile_name,
         profile,

@@ -4,11 +4,12 @@
 //! workload then begins on idle NICs. A tenth as many operations as are counted run first, without being counted.
 //! Counting ends while all lanes are still busy. So neither the start nor stragglers are in the numbers; a load by
 //! inserts is counted whole. The lanes of all compute nodes draw from one load generator, of the type that each thread
-//! of the shm engine has.
+//! of the shm engine has; where keys have owners, those of a compute node draw its own keys.
 
 use super::baseline::thread_ns;
-use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, tally, validate, warm_key};
+use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, parts, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
+use super::owners::{Owners, shares};
 use super::plan::{Plan, SimPlan};
 use super::runs::Run;
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report,
 use crate::workload::OperationKind;
 use crate::workload::random::Random;
 use crate::workload::spec::{Phase, Spec};
-use crate::workload::stream::{InsertCounter, Workload};
+use crate::workload::stream::Workload;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::match_kind;
@@ -40,7 +41,6 @@ use dm_sim::timing::{Cluster, RawReads, Shape, Usage, Workers};
 use dm_sim::{Config, DirectFabric, Memories};
 use std::future::Future;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// For so many counted operations, one operation runs before them and is not counted. Every lane runs one at least.
@@ -101,7 +101,7 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
         (0, u64::from(bytes))
     } else {
         (
-            (plan.spending.cache_bytes + plan.spending.hotspot_bytes) * u64::from(sim.compute_nodes),
+            kinds::cache_bytes(&plan.parameters, &plan.spending) * u64::from(sim.compute_nodes),
             kinds::scratch(&plan.parameters, &plan.spending).total_bytes as u64,
         )
     };
@@ -164,6 +164,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         geometry,
         number,
         indexes: &[],
+        owners: Owners::default(),
         lanes: &lanes,
         spare: &spare,
     };
@@ -181,7 +182,9 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
 /// Measures with one index per compute node.
 fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes: &'i [I]) -> Result<Measured, Failure> {
     let Clustered { plan, sim, cluster, config, geometry, number, lanes, spare, .. } = ground;
-    let mut stage = Clustered { plan, sim, cluster, config, geometry, number, indexes, lanes, spare };
+    let owners = Owners::default();
+    let mut stage = Clustered { plan, sim, cluster, config, geometry, number, indexes, owners, lanes, spare };
+    stage.open()?;
     let mut measured = measure(plan, &mut stage)?;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
@@ -199,6 +202,7 @@ struct Clustered<'p, 'c, 'i, 'm, I> {
     geometry: &'i [NodeGeometry],
     number: IndexNumber,
     indexes: &'i [I],
+    owners: Owners,
     /// Of all compute nodes.
     lanes: &'i [Lane<'m>],
     /// Of compute node 0, to load and check with.
@@ -212,12 +216,34 @@ impl<I> Clustered<'_, '_, '_, '_, I> {
         fabric.set_round_trip_ns(0);
         fabric
     }
+
+    fn lanes_per_node(&self) -> usize {
+        (self.lanes.len() / self.indexes.len().max(1)).max(1)
+    }
+}
+
+impl<I: Index> Clustered<'_, '_, '_, '_, I> {
+    /// Opens the index on every compute node, and shares the keys out if they have owners.
+    fn open(&mut self) -> Result<(), Failure> {
+        let (indexes, lanes, mut found) = (self.indexes, self.lanes, 0);
+        for (index, lane) in indexes.iter().zip(lanes.iter().step_by(self.lanes_per_node())) {
+            found = parts(index, &mut self.timeless(), lane)?;
+        }
+        self.owners = Owners::new(found, indexes.len() as u32)?;
+        Ok(())
+    }
 }
 
 impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
     fn validate(&mut self) -> Result<Census, String> {
-        let (index, lane) = (&self.indexes[0], self.spare);
-        validate(index, &mut self.timeless(), lane)
+        let (indexes, lanes, spare) = (self.indexes, self.lanes, self.spare);
+        if self.owners.are_several() {
+            // Each flushes what it has changed of its keys; compute node 0 sees it in the pool.
+            for (index, lane) in indexes.iter().zip(lanes.iter().step_by(self.lanes_per_node())).skip(1) {
+                validate(index, &mut self.timeless(), lane)?;
+            }
+        }
+        validate(&indexes[0], &mut self.timeless(), spare)
     }
 
     fn tally(&mut self) -> Result<u64, Failure> {
@@ -232,12 +258,12 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
 
     fn warm(&mut self, records: u64) -> Result<(), Failure> {
         let warm = warm_key(self.plan, records);
-        let inserts = InsertCounter::new(0);
-        let shared = Shared::new(&self.plan.keys, &inserts, None);
-        let (indexes, lanes) = (self.indexes, self.lanes);
-        let per_node = lanes.len() / indexes.len();
-        for (index, lanes) in indexes.iter().zip(lanes.chunks(per_node)) {
-            let mut warmer = Warmer { shared: &shared, key: &warm.key, next: 0, step: 1, end: warm.positions };
+        let shared = Shared::new(&self.plan.keys, self.owners.count() > 0, None);
+        let (indexes, lanes, owners) = (self.indexes, self.lanes, self.owners.clone());
+        for ((number, index), lanes) in (0..).zip(indexes).zip(lanes.chunks(self.lanes_per_node())) {
+            let owns = |key: &[u8]| owners.owns(number, index, key);
+            let key = &warm.key;
+            let mut warmer = Warmer { shared: &shared, key, owns: &owns, next: 0, step: 1, end: warm.positions };
             let wakes = Wakes::new(1, 1);
             worker::run(index, &lanes[..1], &mut self.timeless(), &mut warmer, &wakes).map_err(Failure::run)?;
         }
@@ -248,15 +274,16 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
         let plan = self.plan;
         let operations = run.operations(records);
         let lanes = NonZeroU32::new(self.lanes.len() as u32).unwrap_or(NonZeroU32::MIN);
+        let counters = self.owners.begin(&self.indexes[0], &plan.keys, records)?;
         // Lanes draw until counting ends. In a load, each lane draws its share.
-        let spec = Spec { record_count: records, operation_count: None, ..run.spec.clone() };
+        let spec = Spec { record_count: self.owners.present(), operation_count: None, ..run.spec.clone() };
         let phase = spec.phase;
         let workload = Workload::new(spec, plan.seed, lanes).map_err(Failure::usage)?;
-        let inserts = Arc::new(InsertCounter::new(records));
-        let shared = Shared::new(&plan.keys, &inserts, None);
-        let streams = (0..lanes.get()).map(|lane| workload.lane(lane, Arc::clone(&inserts))).collect();
+        let shared = Shared::new(&plan.keys, self.owners.count() > 0, None);
+        let (indexes, lanes, owners) = (self.indexes, self.lanes, self.owners.clone());
+        let owned = shares(&owners, indexes, &plan.keys);
+        let streams = owners.streams(&workload, lanes.len() as u32, &counters, &owned);
         let mut generator = Generator::new(&shared, streams, 0);
-        let (indexes, lanes) = (self.indexes, self.lanes);
         let workers =
             Workers::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
@@ -268,9 +295,9 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
             return Err(Failure::Run(failure));
         }
         let found = found?;
-        let records = inserts.acknowledged();
+        let records = self.owners.end(&counters, records);
         let cache_bytes = self.indexes.iter().map(|index| index.cache_bytes().0).collect();
-        let driven = found.driven(plan, self.sim, cache_bytes);
+        let driven = found.driven(plan, self.sim, self.owners.count(), cache_bytes);
         Ok((driven.report(plan, &run.name, records, gather(vec![generator])), records))
     }
 }
@@ -346,12 +373,13 @@ impl Counted<'_> {
 }
 
 impl Found {
-    fn driven(self, plan: &Plan, sim: &SimPlan, cache_bytes: Vec<u64>) -> Driven {
+    fn driven(self, plan: &Plan, sim: &SimPlan, owners: u32, cache_bytes: Vec<u64>) -> Driven {
         Driven {
             fabric: format!("sim, profile {}", sim.profile_name),
             measured_on: MEASURED_ON_SIM.to_owned(),
             guarantees: Cluster::guarantees(),
             memory_nodes: plan.start.memory_nodes.into(),
+            owners,
             wall_s: self.usage.elapsed_ns as f64 / 1e9,
             cache_bytes,
             hotspot: (plan.spending.hotspot_bytes > 0).then(|| {
@@ -445,7 +473,7 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
         let mut verbs = VerbCounts::default();
         let total = VerbTotal { requests: work.report.count, bytes: work.report.cost.read_bytes };
         verbs.add(OperationKind::Read, "tool", "READ", total);
-        let driven = found.driven(plan, sim, vec![0; shape.compute_nodes as usize]);
+        let driven = found.driven(plan, sim, 0, vec![0; shape.compute_nodes as usize]);
         reports.push(driven.report(plan, &name, 0, (vec![work.report], verbs)));
     }
     Ok(Measured { loaded: None, reports, baseline: None, pages: "simulated".to_owned(), broken: None })

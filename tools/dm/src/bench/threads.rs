@@ -2,9 +2,9 @@
 
 use super::bare;
 use super::generator::Shared;
+use super::owners::Owners;
 use super::plan::Plan;
 use crate::failure::Failure;
-use crate::workload::stream::InsertCounter;
 use crate::workload::trace::TraceWriter;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -31,7 +31,7 @@ pub(super) struct Thread<'m> {
 pub(super) struct Setting<'a> {
     pub(super) plan: &'a Plan,
     pub(super) pool: &'a Pool,
-    pub(super) node: &'a ComputeNode,
+    pub(super) nodes: &'a [ComputeNode],
     pub(super) entry: &'a IndexEntry,
     pub(super) trace: Option<&'a Mutex<TraceWriter<File>>>,
     pub(super) guarantees: Guarantees,
@@ -42,8 +42,9 @@ pub(super) struct Setting<'a> {
 /// An index that is measured.
 pub(super) struct Bench<'a, 's, I> {
     pub(super) setting: &'a Setting<'a>,
-    pub(super) index: &'a I,
-    /// The same, if it is one: the bare loop is of its kind.
+    /// On each compute node.
+    pub(super) indexes: &'a [I],
+    /// The only one, if there is one and the bare loop is of its kind.
     pub(super) bare: Option<&'a bare::Index<'s>>,
 }
 
@@ -56,11 +57,12 @@ impl<'a, I> Deref for Bench<'a, '_, I> {
 }
 
 impl<I: Index> Bench<'_, '_, I> {
-    pub(super) fn shared<'b>(&'b self, inserts: &'b InsertCounter) -> Shared<'b> {
-        Shared::new(&self.plan.keys, inserts, self.trace)
+    pub(super) fn shared<'b>(&'b self, owners: &Owners) -> Shared<'b> {
+        Shared::new(&self.plan.keys, owners.count() > 0, self.trace)
     }
 
-    /// Runs each work on its thread; returns them and how long it took from the first start to the last end.
+    /// Runs each work on its thread; returns them and how long it took from the first start to the last end. The threads of
+    /// compute node 0 come first.
     pub(super) fn drive<W: Work + Send>(
         &self,
         threads: &mut [Thread<'_>],
@@ -68,14 +70,17 @@ impl<I: Index> Bench<'_, '_, I> {
         shared: &Shared<'_>,
         progress: &ProgressBar,
     ) -> Result<(Vec<W>, Duration), Failure> {
-        let wakes = &Wakes::new(threads.len(), usize::from(self.plan.lanes));
+        let each = usize::from(self.plan.threads);
+        let nodes: Vec<_> = self.indexes.iter().zip(self.nodes).collect();
+        let wakes: Vec<_> = nodes.iter().map(|_| Wakes::new(each, usize::from(self.plan.lanes))).collect();
         let barrier = &Barrier::new(threads.len());
-        let (index, node) = (self.index, self.node);
         let ended = std::thread::scope(|scope| {
             let running: Vec<_> = threads
-                .iter_mut()
+                .chunks_mut(each)
+                .zip(nodes.iter().zip(&wakes))
+                .flat_map(|(threads, (&node, wakes))| threads.iter_mut().map(move |thread| (thread, node, wakes)))
                 .zip(works)
-                .map(|(thread, mut work)| {
+                .map(|((thread, (index, node), wakes), mut work)| {
                     scope.spawn(move || {
                         barrier.wait();
                         let began = Instant::now();

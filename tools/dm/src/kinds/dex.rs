@@ -5,7 +5,9 @@
 use super::{CommandLine, NoOptions, Spans};
 use crate::failure::Failure;
 use dm_core::dex::parameters::Parameters;
+use dm_core::layout::LINE_BYTES;
 use dm_core::registry::KindParameters;
+use dm_host::assembly::Spending;
 
 impl CommandLine for Parameters {
     const ABOUT: &'static str = "B+-tree whose leaves are cached by the owners of their keys";
@@ -13,6 +15,15 @@ impl CommandLine for Parameters {
 
     type Create = NoOptions;
     type Bench = NoOptions;
+
+    fn cache_bytes(spending: &Spending) -> u64 {
+        spending.cache_bytes + spending.page_cache_bytes
+    }
+
+    /// The ring of its log.
+    fn pool_bytes(spending: &Spending) -> u64 {
+        (spending.log_lines * LINE_BYTES) as u64
+    }
 
     fn create((key_bytes, value_bytes): (usize, usize), spans: Spans, _: &NoOptions) -> Result<Self, Failure> {
         // Checked with spans within their limits first, so that sizes out of range do not reach the arithmetic.

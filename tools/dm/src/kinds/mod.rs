@@ -51,6 +51,16 @@ pub trait CommandLine: Kind {
     fn spend(options: &Self::Bench, spending: &mut Spending) {
         let _ = (options, spending);
     }
+
+    /// Bytes that a compute node spends on caches.
+    fn cache_bytes(spending: &Spending) -> u64 {
+        spending.cache_bytes + spending.hotspot_bytes
+    }
+
+    /// Bytes of the pool that a compute node takes for itself, and that are no nodes.
+    fn pool_bytes(_: &Spending) -> u64 {
+        0
+    }
 }
 
 /// Options that only one kind has.
@@ -292,6 +302,24 @@ const fn title_of<P: CommandLine>(_: &P) -> &'static str {
 /// Whether the index is a radix tree: see [`CommandLine::IS_RADIX`].
 pub fn is_radix(parameters: &IndexParameters) -> bool {
     match_kind!(&parameters.below, Below(below) => is_radix_of(below))
+}
+
+fn cache_bytes_of<P: CommandLine>(_: &P, spending: &Spending) -> u64 {
+    P::cache_bytes(spending)
+}
+
+/// Bytes that a compute node spends on caches.
+pub fn cache_bytes(parameters: &IndexParameters, spending: &Spending) -> u64 {
+    match_kind!(&parameters.below, Below(below) => cache_bytes_of(below, spending))
+}
+
+fn pool_bytes_of<P: CommandLine>(_: &P, spending: &Spending) -> u64 {
+    P::pool_bytes(spending)
+}
+
+/// Bytes of the pool that a compute node takes for itself, and that are no nodes.
+pub fn pool_bytes(parameters: &IndexParameters, spending: &Spending) -> u64 {
+    match_kind!(&parameters.below, Below(below) => pool_bytes_of(below, spending))
 }
 
 /// The name of its kind in messages.

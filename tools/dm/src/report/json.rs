@@ -32,6 +32,9 @@ pub struct Document {
     pub compute_nodes: u32,
     /// Memory nodes.
     pub memory_nodes: u32,
+    /// Compute nodes that own keys, each its own; left out if any compute node serves any key.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub owners: u32,
     /// Threads of each compute node.
     pub threads: u32,
     /// Lanes of each thread.
@@ -68,6 +71,11 @@ pub struct Document {
     /// What only a run in virtual time has; left out otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Simulation>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// All operations of one kind.
@@ -183,6 +191,7 @@ impl From<&Report> for Document {
             machine: report.machine.clone(),
             compute_nodes: report.cache_bytes.len() as u32,
             memory_nodes: report.memory_nodes,
+            owners: report.owners,
             threads: report.threads,
             lanes: report.lanes,
             wall_s: report.wall_s,

@@ -305,6 +305,8 @@ pub struct Report {
     pub machine: Machine,
     /// Memory nodes of the pool.
     pub memory_nodes: u32,
+    /// Compute nodes that own keys, each its own; 0: any compute node serves any key.
+    pub owners: u32,
     /// Threads of each compute node.
     pub threads: u32,
     /// Lanes of each thread: operations in flight.
@@ -431,6 +433,7 @@ mod tests {
                 huge_pages_free: Some(500),
             },
             memory_nodes: 2,
+            owners: 0,
             threads: 2,
             lanes: 4,
             wall_s: 0.001,

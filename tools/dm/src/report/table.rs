@@ -59,6 +59,10 @@ fn heading(report: &Report, workload: &str) -> String {
         report.value_bytes,
         if report.simulation.is_some() { "simulated on " } else { "machine     " },
     );
+    if report.owners > 0 {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "owners      {}; each draws its own keys", counted(report.owners, "compute node"));
+    }
     if !report.techniques.is_empty() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "techniques  {}", report.techniques.join(", "));

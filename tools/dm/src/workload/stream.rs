@@ -21,6 +21,13 @@
 //! Compute nodes are processes and share no counter. Node i of n inserts the records R + i, R + i + n, R + i + 2n, ...
 //! after the R loaded ones and reads those and the loaded ones, so that no two nodes insert the same key. Within a node the
 //! records it may touch are numbered without gaps, in *positions*; with one node a position is a record.
+//!
+//! # Owners
+//!
+//! Where keys have owners, each compute node has a [`Share`]: lanes draw only records that it owns, and it has a counter of its
+//! own. Records are drawn until one is the compute node's, as the program of DEX's authors does; so every compute node runs
+//! as many operations. An insert takes the next record that the compute node owns. The counter skips those of others: no lane
+//! of the compute node draws them, so they need not exist.
 
 use super::{
     OperationKind,
@@ -29,6 +36,7 @@ use super::{
     spec::{Phase, RequestDistribution, ScanLengthDistribution, Spec, SpecError, ZipfianMeaning},
 };
 use std::{
+    fmt,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -72,6 +80,8 @@ pub struct InsertCounter {
     claimed: Alone,
     /// The watermark, a position.
     acknowledged: Alone,
+    /// Records that other compute nodes insert: see [`InsertCounter::skip`].
+    skipped: AtomicU64,
     /// Slot `position % WINDOW` holds `position + 1` once that insert has been acknowledged. The window is bounded by
     /// `claim`, so no two inserts in flight share a slot, and what an earlier one left there is told from it.
     slots: Box<[AtomicU64]>,
@@ -96,6 +106,7 @@ impl InsertCounter {
             nodes: u64::from(nodes.get()),
             claimed: Alone(AtomicU64::new(loaded)),
             acknowledged: Alone(AtomicU64::new(loaded)),
+            skipped: AtomicU64::new(0),
             slots: (0..Self::WINDOW).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -147,6 +158,17 @@ impl InsertCounter {
         }
     }
 
+    /// A record that was claimed is another compute node's: nobody here inserts it, or draws it.
+    pub fn skip(&self, record: u64) {
+        self.skipped.fetch_add(1, SeqCst);
+        self.acknowledge(record);
+    }
+
+    /// How many records were inserted and acknowledged here, below the watermark.
+    pub fn inserted(&self) -> u64 {
+        (self.acknowledged() - self.loaded).saturating_sub(self.skipped.load(SeqCst))
+    }
+
     fn slot(&self, position: u64) -> &AtomicU64 {
         &self.slots[(position % Self::WINDOW) as usize]
     }
@@ -187,12 +209,19 @@ impl Workload {
 
     /// The operations of lane `lane`, `0..lanes`. `inserts` is shared by the lanes of a process (a compute node) and starts
     /// at the record count, for a load too.
-    pub fn lane(&self, lane: u32, inserts: Arc<InsertCounter>) -> Lane {
-        let lanes = u64::from(self.lanes.get());
-        let share_of = |total: u64| total / lanes + u64::from(u64::from(lane) < total % lanes);
+    pub fn lane(&self, lane: u32, inserts: Arc<InsertCounter>) -> Lane<'static> {
+        self.lane_of(lane, inserts, None)
+    }
+
+    /// The same for a lane of a compute node that has a share of the records.
+    pub fn lane_of<'k>(&self, lane: u32, inserts: Arc<InsertCounter>, share: Option<Share<'k>>) -> Lane<'k> {
+        let all = (u64::from(lane), u64::from(self.lanes.get()));
+        // The lanes of each compute node go through all records to load, and pass over those of others.
+        let loading = share.map_or(all, |Share { lanes, .. }| (u64::from(lane % lanes), u64::from(lanes.get())));
+        let share_of = |(lane, lanes): (u64, u64), total: u64| total / lanes + u64::from(lane < total % lanes);
         let remaining = match self.spec.phase {
-            Phase::Load => Some(share_of(self.spec.record_count)),
-            Phase::Run => self.spec.operation_count.map(share_of),
+            Phase::Load => Some(share_of(loading, self.spec.record_count)),
+            Phase::Run => self.spec.operation_count.map(|total| share_of(all, total)),
         };
         Lane {
             phase: self.spec.phase,
@@ -201,10 +230,11 @@ impl Workload {
             scan_lengths: self.scan_lengths.clone(),
             kind_ends: self.kind_ends,
             remaining,
-            next_load: u64::from(lane),
-            lanes,
+            next_load: loading.0,
+            load_step: loading.1,
             insert_is_due: false,
             inserts,
+            share,
         }
     }
 }
@@ -248,11 +278,26 @@ impl ScanLengths {
     }
 }
 
+/// The records of a compute node, where keys have owners.
+#[derive(Clone, Copy)]
+pub struct Share<'k> {
+    /// Lanes of this compute node.
+    pub lanes: NonZeroU32,
+    /// Whether it owns the key of a record.
+    pub owns: &'k (dyn Fn(u64) -> bool + Sync),
+}
+
+impl fmt::Debug for Share<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").field("lanes", &self.lanes).finish_non_exhaustive()
+    }
+}
+
 /// The operations of one lane: an iterator that ends with the lane's share of the operations.
 ///
 /// A load gives lane l of n the records l, l + n, l + 2n, ...; a run splits the operation count evenly.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct Lane<'k> {
     phase: Phase,
     random: Random,
     popularity: Popularity,
@@ -261,24 +306,54 @@ pub struct Lane {
     /// Operations still to be drawn; `None`: without end.
     remaining: Option<u64>,
     next_load: u64,
-    lanes: u64,
+    load_step: u64,
     /// An insert was drawn while the window was full.
     insert_is_due: bool,
     inserts: Arc<InsertCounter>,
+    /// `None`: any lane may draw any record.
+    share: Option<Share<'k>>,
 }
 
-impl Lane {
+impl Lane<'_> {
+    /// How often a record is drawn that another compute node owns, before the next one is taken that this one owns. A
+    /// compute node that owns a hundredth of the draws takes the next one in one operation of `10^17`.
+    const REDRAWS_MAX: u32 = 4096;
+
+    /// The insert of `record` has ended: see [`InsertCounter::acknowledge`].
+    #[inline]
+    pub fn acknowledge(&self, record: u64) {
+        self.inserts.acknowledge(record);
+    }
+
+    /// Whether this lane may draw `record`.
+    #[inline]
+    fn owns(&self, record: u64) -> bool {
+        self.share.is_none_or(|share| (share.owns)(record))
+    }
+
+    /// Passes over records that other compute nodes load.
+    fn pass_others(&mut self) {
+        while self.remaining.is_some_and(|remaining| remaining > 0) && !self.owns(self.next_load) {
+            self.next_load += self.load_step;
+            self.remaining = self.remaining.map(|remaining| remaining - 1);
+        }
+    }
+
     fn draw(&mut self) -> Result<Draw, InsertWindowFull> {
         if self.phase == Phase::Load {
             let record = self.next_load;
-            self.next_load += self.lanes;
+            self.next_load += self.load_step;
             return Ok(Draw { kind: OperationKind::Insert, record, scan_length: 0 });
         }
         let kind = if self.insert_is_due { OperationKind::Insert } else { self.draw_kind() };
         match kind {
             OperationKind::Insert => {
                 self.insert_is_due = true;
-                let record = self.inserts.claim()?;
+                let mut record = self.inserts.claim()?;
+                while !self.owns(record) {
+                    self.inserts.skip(record);
+                    record = self.inserts.claim()?;
+                }
                 self.insert_is_due = false;
                 Ok(Draw { kind, record, scan_length: 0 })
             }
@@ -299,18 +374,36 @@ impl Lane {
         parts.into_iter().find(is_in_part).map_or(OperationKind::Read, |(kind, _)| kind)
     }
 
+    #[inline]
     fn draw_record(&mut self) -> u64 {
-        let position = self.popularity.record(&mut self.random, self.inserts.acknowledged());
-        self.inserts.record_at(position)
+        let existing = self.inserts.acknowledged();
+        let position = self.popularity.record(&mut self.random, existing);
+        let record = self.inserts.record_at(position);
+        if self.owns(record) { record } else { self.draw_own(existing) }
+    }
+
+    /// A record that this compute node owns, of the first `existing`.
+    fn draw_own(&mut self, existing: u64) -> u64 {
+        let mut record = 0;
+        for _ in 0..Self::REDRAWS_MAX {
+            record = self.popularity.record(&mut self.random, existing);
+            if self.owns(record) {
+                return record;
+            }
+        }
+        (record..existing).chain(0..record).find(|&record| self.owns(record)).unwrap_or(record)
     }
 }
 
-impl Iterator for Lane {
+impl Iterator for Lane<'_> {
     type Item = Result<Draw, InsertWindowFull>;
 
     /// The next operation; an error is not the end, and asking again draws the same insert.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if self.phase == Phase::Load {
+            self.pass_others();
+        }
         if self.remaining == Some(0) {
             return None;
         }
@@ -323,6 +416,9 @@ impl Iterator for Lane {
 }
 
 #[cfg(test)]
+mod owner_tests;
+
+#[cfg(test)]
 mod tests {
     use super::{super::spec::StandardWorkload, *};
     use std::{collections::HashSet, thread, time::Instant};
@@ -332,7 +428,7 @@ mod tests {
         (Workload::new(spec, 42, NonZeroU32::new(lanes).unwrap()).unwrap(), counter)
     }
 
-    fn standard(workload: StandardWorkload, records: u64, operations: u64) -> Spec {
+    pub(super) fn standard(workload: StandardWorkload, records: u64, operations: u64) -> Spec {
         Spec { record_count: records, operation_count: Some(operations), ..Spec::standard(workload) }
     }
 

@@ -13,6 +13,7 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --key-bytes 65", ["--key-bytes", "8 to 64"]),
         ("bench --value-bytes 1025", ["--value-bytes", "8 to 1024"]),
         ("bench --no-such-option", ["--no-such-option", "unexpected"]),
+        #[cfg(not(feature = "dex"))]
         ("bench --index dex", ["dex", "sherman"]),
         ("bench --without nothing", ["nothing", "entry-writes"]),
         ("bench -p recordcont=1", ["recordcont", "recordcount"]),
@@ -22,7 +23,8 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --workload load --repeat 2", ["--repeat", "load"]),
         ("bench --pool x --lines avx512", ["--pool", "--lines"]),
         ("bench --profile cx6", ["--profile", "--fabric sim"]),
-        ("bench --compute-nodes 2", ["--compute-nodes", "--fabric sim"]),
+        ("bench --compute-nodes 2 --baseline", ["--baseline", "only with one compute node"]),
+        ("bench --compute-nodes 2 --items", ["--items", "only with one compute node"]),
         ("bench --fabric sim --profile cx9", ["cx9", "cx5, cx6, cx7-200g, soft-roce, cxl"]),
         ("bench --fabric sim --profile /no/such.toml", ["/no/such.toml", "No such file"]),
         ("bench --fabric sim --baseline", ["--baseline", "--fabric shm"]),

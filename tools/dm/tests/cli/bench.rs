@@ -41,6 +41,43 @@ fn all_workloads_run_on_memory_nodes_of_their_own() {
 }
 
 #[test]
+fn several_compute_nodes_of_a_process_run_all_workloads() {
+    let out = dm(&format!("{SMALL} --compute-nodes 3")).good();
+    assert!(out.contains(": 3 compute nodes x ") && out.contains("checked: ") && !out.contains("owners"), "{out}");
+}
+
+#[cfg(feature = "dex")]
+#[test]
+fn owners_draw_their_own_keys() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("owners.json");
+    for fabric in ["shm", "sim"] {
+        for owners in [1, 4] {
+            let options = format!("--index dex --fabric {fabric} --compute-nodes {owners} --json {}", json.display());
+            let out = dm(&format!("{SMALL} {options}")).good();
+            assert!(out.contains("each draws its own keys") && out.contains("checked: "), "{out}");
+            let file: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+            let runs = file["runs"].as_array().unwrap();
+            assert_eq!(runs.len(), 7, "all workloads");
+            for run in runs {
+                assert_eq!((&run["owners"], &run["compute_nodes"]), (&Value::from(owners), &Value::from(owners)));
+                assert!(run["operations"].as_array().unwrap().iter().all(|kind| kind["failed"] == 0), "{run}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "dex")]
+#[test]
+fn owners_without_keys_are_told() {
+    let few = "bench --index dex --workload c --records 1000 --operations 1000 --threads 1 --lanes 1 --memory-nodes 1";
+    let ordered = dm(&format!("{few} --compute-nodes 4 -p insertorder=ordered"));
+    for text in ["3 compute nodes own none of the 1000 records", "insertorder=hashed"] {
+        assert!(ordered.err.contains(text), "{}", ordered.err);
+    }
+}
+
+#[test]
 fn properties_are_ycsbs_and_options_count_more() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("mine");

@@ -371,3 +371,48 @@ fn too_little_room_is_refused() {
     assert_eq!(log.stage(0, 1, Change::Delete { key: &[0; 65] }), Err(Full::Size));
     assert!(!log.is_durable(Lsn::new(1, 0)), "nothing was staged");
 }
+
+/// One thread looks a record up; another one posts it, and completes its flight. Then nothing is staged, and the record is
+/// durable. More than one thread is needed to come between.
+#[test]
+fn a_record_that_another_thread_has_posted_meanwhile_is_durable() {
+    const THREADS: u16 = 2;
+    let geometry = small_for_tests();
+    let ring = &Ring::new(NodeId(0), &geometry, &CHUNKS).unwrap();
+    let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
+    let marks: Vec<AtomicU32> = (0..mark_words(THREADS.into())).map(|_| AtomicU32::new(0)).collect();
+    let log = &Log::new(ring.lines(), &staging, &marks, THREADS.into()).unwrap();
+    log.set_seal(owner().seal());
+    let room = &(64..64 + room_bytes(LINES_AT_ONCE));
+    let append = move |id: u16| {
+        let mut scratch = vec![0; room.end];
+        let lane = Lane::new(LaneId(id), &mut scratch);
+        let (port, site) = (lane.port(), Site { log, ring, recovery: None, room });
+        for _ in 0..20_000 {
+            // All that is durable is in its page.
+            log.advance_head(log.head_bound(), None);
+            let lsn = log.stage(3, 5, Change::Put { key: b"a key", value: b"a value" }).unwrap();
+            let mut waiting = core::pin::pin!(wait(site, &lane, lsn));
+            loop {
+                match poll_once(port, waiting.as_mut()) {
+                    machine::Step::Done(waited) => break waited.unwrap(),
+                    machine::Step::Requests | machine::Step::Waiting => {}
+                }
+                let scratch = port.begin().unwrap();
+                for position in 0..port.requests().len() {
+                    if !port.requests()[position].verb.is_local() {
+                        port.complete(position, Completion { status: Status::Ok, ..Completion::NOTHING });
+                    }
+                }
+                // A lane that sleeps is woken early, which does no harm.
+                port.finish(scratch, 1);
+            }
+            if port.flush() {
+                let scratch = port.begin().unwrap();
+                port.finish(scratch, 1);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|id| drop(scope.spawn(move || append(id)))));
+    assert_eq!(log.state().durable(), u64::from(THREADS) * 20_000);
+}
