@@ -236,7 +236,7 @@ impl<'s> PageStore<'s> {
     /// same scratch, before [`PageStore::settle`] releases the fill.
     pub fn unwritten(&self, lane: &Lane<'_>) -> Option<Address> {
         let number = self.record(lane.id())?.writing()?;
-        self.fill_slot(number).filter(|slot| slot.is_taken()).map(|slot| slot.id())
+        self.fill_slot(number).filter(|slot| slot.is_taken()).map(Slot::id)
     }
 
     /// The place of a fill that has not ended.
