@@ -19,6 +19,8 @@ pub enum Shows {
     BrokenQueuePairs,
     /// In those in which places are used again while operations pause.
     Reuse,
+    /// In those with options, sizes and events that most histories never have, and whose compute nodes are recovered.
+    Wide,
 }
 
 /// A mutant: a bug that can be planted.

@@ -1,11 +1,13 @@
 //! Mark-and-sweep of leaves and nodes ([`crate::memory::collect`]).
 //!
 //! The walk goes from tile to tile in the order of keys, each time from the root slot down, and notes every node and
-//! leaf on its way. A retired leaf's change is finished first, so that its heirs have slots.
+//! leaf on its way. A retired leaf's change is finished first, so that its heirs have slots. That may need memory. If
+//! there is none, the walk goes on below the heirs: a collection, which brings memory, must not wait for some.
 
 use super::Dolphin;
 use super::layout::leaf::{Leaf, Value, place_of};
 use super::layout::shape::LEAF_BYTES;
+use super::search::{share_of, under};
 use crate::error::DecodeError;
 use crate::index::runner::UnderWay;
 use crate::lane::Lane;
@@ -73,14 +75,17 @@ impl<'s> Collects<'s> for Dolphin<'s> {
 impl Dolphin<'_> {
     /// Visits some tiles, from the one of the key at which the walk is. `false`: there are no more.
     async fn mark_some(&self, lane: &Lane<'_>, collection: &Collection<'_>) -> Result<bool, OpError> {
+        let mut below: Option<(TileCursor, Tile)> = None;
         for _ in 0..TILES_AT_ONCE {
-            let (cursor, end) = self.mark_path(lane, collection).await?;
+            let is_heir = below.is_some();
+            let (cursor, end) = self.mark_path(lane, collection, below.take()).await?;
             let end = match end {
                 (TileEnd::Leaf(leaf), Some(tile)) => {
-                    let way = self.tree.way();
                     if self.mark_leaf(lane, collection, leaf).await? {
-                        lane.mark(Mark::CHANGE_FINISHED);
-                        self.finish(lane, &way, leaf, &cursor).await.map_err(Interrupt::into_error)?;
+                        // No leaf without a slot is retired: an heir that is has got its slot meanwhile.
+                        if !is_heir {
+                            below = self.finish_or_follow(lane, leaf, &cursor).await?;
+                        }
                         // The same tile again.
                         continue;
                     }
@@ -95,10 +100,36 @@ impl Dolphin<'_> {
         Ok(true)
     }
 
+    /// Finishes the change of a retired leaf, which is in leaf image 0. `cursor` is at its slot. `Some`: there is no memory
+    /// for that; the heir that has the walk's key, as if it had its slot, and the part of the tile that it has.
+    async fn finish_or_follow(
+        &self,
+        lane: &Lane<'_>,
+        leaf: Address,
+        cursor: &TileCursor,
+    ) -> Result<Option<(TileCursor, Tile)>, OpError> {
+        let share = lane.port().with(|scratch| {
+            let image = self.tree.scratch.leaf(0).of(scratch);
+            let retired = Leaf::new(&self.shape, image, leaf, self.tree.index).ok()?;
+            share_of(&retired, scratch.get(self.tree.scratch.last.clone())?).ok()
+        });
+        match (self.finish(lane, &self.tree.way(), leaf, cursor).await, share) {
+            (Err(Interrupt::NoMemory), Some((tile, heir))) => {
+                lane.mark(Mark::HEIR_FOLLOWED);
+                Ok(Some((under(cursor, heir), tile)))
+            }
+            (finished, _) => {
+                lane.mark(Mark::CHANGE_FINISHED);
+                finished.map_err(Interrupt::into_error)?;
+                Ok(None)
+            }
+        }
+    }
+
     /// Notes a leaf, and the blocks that it names. Answers whether it is retired; its first lines are in leaf image 0.
     ///
     /// A block that a leaf names from the beginning of the walk to its end is seen: names go from a leaf to its heirs, and
-    /// a leaf that is retired is looked at again when its heirs have slots.
+    /// of a leaf that is retired the walk looks at the heirs.
     async fn mark_leaf(&self, lane: &Lane<'_>, collection: &Collection<'_>, leaf: Address) -> Result<bool, OpError> {
         self.check_inside(leaf)?;
         collection.reach(leaf.node(), leaf.offset(), LEAF_BYTES as u64);
@@ -133,15 +164,20 @@ impl Dolphin<'_> {
         }
     }
 
-    /// Goes down from the root slot to the tile of the key at which the walk is, and notes the nodes on its way.
+    /// Goes down from the root slot, or from an heir, to the tile of the key at which the walk is, and notes the nodes on
+    /// its way.
     async fn mark_path(
         &self,
         lane: &Lane<'_>,
         collection: &Collection<'_>,
+        below: Option<(TileCursor, Tile)>,
     ) -> Result<(TileCursor, (TileEnd, Option<Tile>)), OpError> {
         let way = self.tree.way();
-        let mut slot = self.tree.read_root(lane, &way).await?;
-        let (mut tile, mut attempts) = (None, 0);
+        let (mut slot, mut tile) = match below {
+            Some((heir, tile)) => (heir.slot, Some(tile)),
+            None => (self.tree.read_root(lane, &way).await?, None),
+        };
+        let mut attempts = 0;
         loop {
             let at = |end| Ok((TileCursor { slot }, (end, tile)));
             let (kind, place) = match slot.word.tile_child() {

@@ -8,7 +8,7 @@ use super::Dolphin;
 use super::blocks::{Shown, no_block};
 use super::layout::leaf::{Judged, Leaf, place_of};
 use super::layout::shape::LEAF_BYTES;
-use super::population;
+use super::population::{self, Share};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -71,7 +71,7 @@ impl Dolphin<'_> {
             let key = scratch.get(key.clone()).unwrap_or_default();
             match Leaf::judge(&self.shape, image, leaf, self.tree.index, key) {
                 Ok(Judged::Live(_)) => Ok(Fit::Live),
-                Ok(Judged::Retired(retired)) => heir_of(&retired, key).map(Fit::Retired),
+                Ok(Judged::Retired(retired)) => share_of(&retired, key).map(|(_, heir)| Fit::Retired(heir)),
                 Err(DecodeError::Corrupt(what)) => Err(what),
                 Err(_) => Ok(Fit::Stale),
             }
@@ -149,12 +149,12 @@ impl Dolphin<'_> {
     }
 }
 
-/// The slot word of the heir of `key`, which the bounds of this retired leaf have.
-fn heir_of(retired: &Leaf<'_>, key: &[u8]) -> Result<Slot, &'static str> {
+/// The part of this retired leaf's tile that has `key`, which its bounds have, and the slot word of the heir of that part.
+pub(super) fn share_of(retired: &Leaf<'_>, key: &[u8]) -> Result<Share, &'static str> {
     const NO_HEIR: &str = "heirs that do not share a leaf's tile";
     let byte = key.get(retired.position()).copied().ok_or(NO_HEIR)?;
     let shares = population::shares(retired.tile(), retired.heirs()).map_err(|_| NO_HEIR)?;
-    shares.iter().find(|(tile, _)| tile.has(byte)).map(|(_, heir)| *heir).ok_or(NO_HEIR)
+    shares.iter().find(|(tile, _)| tile.has(byte)).copied().ok_or(NO_HEIR)
 }
 
 /// The cursor at a slot that is not there yet, and will have the word `heir`, in the node of `cursor`'s slot. A descent

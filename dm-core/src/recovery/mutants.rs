@@ -1,7 +1,7 @@
 //! Mutants: bugs that can be planted in recovery.
 
 crate::mutants::declare_mutants! {
-    40;
+    240;
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TAKEOVER_UNFENCED = "takeover-unfenced" => Deaths,
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.
@@ -16,4 +16,8 @@ crate::mutants::declare_mutants! {
     LEAVES_UNSWEPT = "leaves-unswept" => Deaths,
     /// A lane looks once at the holder of a lock, and lets the next lane of its compute node have its turn.
     LOOKS_ONCE = "looks-once" => Deaths,
+    /// A waiter looks at the row word of a lock's holder, and not at its heartbeat.
+    HEARTBEAT_UNSEEN = "heartbeat-unseen" => Wide,
+    /// A sweep looks at the locks of a table that it READs first, and at no others.
+    ONE_WINDOW_SWEPT = "one-window-swept" => Wide,
 }

@@ -244,7 +244,7 @@ pub(crate) trait Sweep {
         let at = site.room.start;
         for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
             let mut first = 0;
-            while first < geometry.lock_count {
+            while first < geometry.lock_count && !(first > 0 && planted(Mutant::ONE_WINDOW_SWEPT)) {
                 let count = WINDOW.min(geometry.lock_count - first);
                 let read = Request::read(Label::Lock, node, geometry.lock_offset(first), count as usize * 8, at);
                 lane.port().call(read.in_space(geometry.lock_space)).await?;

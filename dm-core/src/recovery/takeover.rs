@@ -243,7 +243,8 @@ impl Site<'_> {
         };
         let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
         let now_ns = lane.port().elapsed_ns();
-        let over = lane.watch(|watch| watch.saw_row((seen.word.0, seen.heartbeat), posted_ns, now_ns, lease_ns));
+        let heartbeat = if planted(Mutant::HEARTBEAT_UNSEEN) { 0 } else { seen.heartbeat };
+        let over = lane.watch(|watch| watch.saw_row((seen.word.0, heartbeat), posted_ns, now_ns, lease_ns));
         let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
         let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
         match seen.word.state() {

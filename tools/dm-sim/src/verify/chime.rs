@@ -86,6 +86,8 @@ impl TreeKind for Chime {
             Mutant::COLLECTS_UNTAGGED,
             Mutant::FAILED_UNSETTLED,
             Mutant::LOOKS_ONCE,
+            Mutant::ONE_WINDOW_SWEPT,
+            Mutant::HEARTBEAT_UNSEEN,
         ];
         rooms.concat().into_iter().filter(|mutant| !not_tried.contains(mutant)).collect()
     }

@@ -31,6 +31,10 @@ const USUAL_KEYS_MAX: u32 = 24;
 /// Keys of histories with many lanes, at least.
 const MANY_LANES_KEYS_MIN: u32 = 16;
 
+/// Keys of histories with many compute nodes, at least: if all of them change one key, a history in some thousand is too
+/// hard to judge.
+const MANY_NODES_KEYS_MIN: u32 = 4;
+
 /// With so many keys or more, leaves of [`Profile::SlowReaders`] are to be wide.
 pub const WIDE_KEYS_MIN: u32 = 8;
 
@@ -326,6 +330,9 @@ impl Draw {
         if self.wide.has(WideOption::Lanes) {
             // If all of them met at one key, the history would be too hard to judge. They meet at locks.
             (self.keys, self.hot_percent) = (self.keys.max(MANY_LANES_KEYS_MIN), 0);
+        }
+        if self.wide.has(WideOption::ComputeNodes) {
+            self.keys = self.keys.max(MANY_NODES_KEYS_MIN);
         }
         if self.wide.has(WideOption::ValuesLong) {
             self.fabric.packet_bytes = 256;

@@ -153,6 +153,10 @@ pub struct Load<'a, 'm> {
 /// A value below this is the number of the operation that wrote it. An initial value is this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
 
+/// After so many steps no operation begins any more. On a full pool each may wait until its deadline, which takes some
+/// thousand steps, though all of them end.
+pub(super) const BEGINNING_STEPS: u64 = 500_000;
+
 /// Steps for which a fault waits for its moment; after that it happens in any case.
 const PATIENCE_STEPS: u64 = 400;
 
@@ -661,6 +665,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
     }
 
     fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if driver.steps() >= BEGINNING_STEPS {
+            self.left = 0;
+        }
         self.explain(driver.world());
         if let Some(clocks) = &mut self.clocks
             && let Some(next_ns) = driver.next_ns()

@@ -83,7 +83,9 @@ impl fmt::Display for Finding {
             Self::Violation(violation) => write!(f, "{violation}"),
             Self::Stuck(dump) => write!(f, "The run does not end: {dump}"),
             Self::Failed { line: Some(line), failed } => write!(f, "{line}\nIt failed: {}.", failed.error),
-            Self::Failed { line: None, failed } => write!(f, "A lane could not be settled: {}.", failed.error),
+            Self::Failed { line: None, failed } => {
+                write!(f, "A settling, an epoch turn, a collection or a sweep failed: {}.", failed.error)
+            }
             Self::Structure(what) => write!(f, "The structure does not validate: {what}."),
             Self::Records { counted, found } => {
                 write!(f, "The structure holds {counted} records, and a reader finds {found}.")

@@ -7,6 +7,7 @@ use super::damage::Damage;
 use super::draw::Draw;
 use super::fault_plan::FaultPlan;
 use super::faults::FaultKind;
+use super::load::BEGINNING_STEPS;
 use super::report::{Finding, History, Report};
 use super::settings::Settings;
 use super::subject::{AfterDeath, Subject};
@@ -58,8 +59,8 @@ impl fmt::Display for Replay {
 /// many.
 const REPAIRERS_PERCENT: u32 = 30;
 
-/// Steps after which a history that does not end is given up.
-const STEPS_MAX: u64 = 1_000_000;
+/// Steps after which a history that does not end is given up. What has begun has as many steps to end as all before.
+const STEPS_MAX: u64 = 2 * BEGINNING_STEPS;
 
 /// Chunks for the index that a memory node of a small pool has, unless the index needs more in the beginning.
 const SMALL_POOL_CHUNKS: u32 = 5;

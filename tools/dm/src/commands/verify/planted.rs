@@ -3,7 +3,9 @@
 use crate::failure::{Failure, print};
 use dm_core::mutants::{Mutant, Shows};
 use dm_sim::verify::mixtures::mix;
-use dm_sim::verify::{Bounded, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier};
+use dm_sim::verify::{
+    Bounded, FaultKind, Faults, Finding, Profile, Recovered, Settings, Subject, TreeKind, Verifier, WideOptions,
+};
 use std::fmt::Write as _;
 
 /// Seeds within which a mutant has to be found.
@@ -88,11 +90,10 @@ pub(super) fn run<K: TreeKind>(
         },
         mixtures: &|mutant| hunt_mixtures::<K>(mutant, seed, histories),
         mixes: K::mixes,
-        histories: &|mutant, settings| {
-            if mutant.shows() == Shows::BrokenQueuePairs {
-                return hunt_with(Recovered(kind), mutant, seed, histories, settings);
-            }
-            hunt_with(Bounded(kind), mutant, seed, histories, settings)
+        histories: &|mutant, settings| match mutant.shows() {
+            Shows::BrokenQueuePairs => hunt_with(Recovered(kind), mutant, seed, histories, settings),
+            Shows::Wide => hunt_with(Recovered(kind), mutant, seed, histories, wide(&settings)),
+            _ => hunt_with(Bounded(kind), mutant, seed, histories, settings),
         },
         profile_for: K::profile_for,
         unseen: K::unseen(),
@@ -124,7 +125,7 @@ fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &
         let arranged = match mutant.shows() {
             Shows::Deaths => Some(("deaths", index.deaths)),
             Shows::Reuse => Some(("reuse", index.reuse)),
-            Shows::Anywhere | Shows::BrokenQueuePairs => None,
+            Shows::Anywhere | Shows::BrokenQueuePairs | Shows::Wide => None,
         };
         if let Some((about, hunt)) = arranged {
             let caught = hunt(histories);
@@ -145,7 +146,11 @@ fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &
         }
         let settings = Settings { profile: settings.profile.or((index.profile_for)(mutant)), ..settings.clone() };
         let mixes = (index.mixes)(mutant);
-        let about = if mixes { "mixtures of lines" } else { settings.profile.map_or("all", Profile::name) };
+        let about = match mutant.shows() {
+            _ if mixes => "mixtures of lines",
+            Shows::Wide => "wide",
+            _ => settings.profile.map_or("all", Profile::name),
+        };
         let caught = if mixes { (index.mixtures)(mutant) } else { (index.histories)(mutant, settings)? };
         plant(None);
         if let Some(Catch { seed, histories, kind, sentence }) = caught {
@@ -196,6 +201,13 @@ fn hunt_mixtures<K: TreeKind>(mutant: Mutant, from: u64, seeds: u64) -> Option<C
         }
     }
     None
+}
+
+/// Histories with the options of `settings`, or with all, whose compute nodes die.
+fn wide(settings: &Settings) -> Settings {
+    let faults = settings.faults.and(Faults::only(FaultKind::Crash));
+    let wide = if settings.wide.is_empty() { WideOptions::ALL } else { settings.wide };
+    Settings { wide, faults, ..settings.clone() }
 }
 
 /// All faults that a lane can continue after. Deaths are left out: they end histories early.
