@@ -188,5 +188,5 @@ pub use dm_core;
 
 /// Compiles and runs the example in README.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
