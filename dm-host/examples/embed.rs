@@ -1,18 +1,15 @@
-//! How an application embeds an index: `cargo run --release -p dm-host --example embed -- SOCKET...`
+//! How an application embeds an index: `cargo run --release -p dm-host --example embed -- dm:///tmp/dm.sock`
 //!
 //! Start a memory node first: `cargo run --release -p dm-host --bin dm-memd -- --size 64MiB --socket /tmp/dm.sock`.
-//! Without a socket the pool is memory of this process.
+//! Without an address the pool is memory of this process.
 
 use dm_host::dm_core::operation::OperationKind;
 use dm_host::prelude::*;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let sockets: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let pool = match sockets.as_slice() {
-        [] => Pool::embedded(64 << 20)?,
-        sockets => Arc::new(Pool::connect(sockets, ShmOptions::default())?),
+    let pool = match std::env::args().nth(1) {
+        None => Pool::embedded(64 << 20)?,
+        Some(address) => Pool::open(&address)?,
     };
     // In slots of 64 bytes: names of up to 63. Longer ones are refused.
     let index = IndexOptions::new().fixed_bytes(64, 8);

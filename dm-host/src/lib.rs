@@ -120,16 +120,52 @@
 //!
 //! ```no_run
 //! # use dm_host::prelude::*;
-//! # use std::sync::Arc;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // dm-memd --size 1GiB --socket /run/dm/0
-//! let pool = Arc::new(Pool::connect(&["/run/dm/0".into()], ShmOptions::default())?);
+//! let pool = Pool::open("dm:///run/dm/0")?;
 //! let sizes = Table::<&str, u64>::open(&pool, "file sizes")?;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! Each open table is a compute node of its own, with a row in the pool, of which there are 127.
+//!
+//! # Many records at once
+//!
+//! A new index can be made of records whose keys ascend, which is faster than inserts:
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! let squares = (0..10_000).map(|n| (n, n * n));
+//! assert_eq!(Table::<u64, u64>::bulk_load(&pool, "squares", &IndexOptions::new(), squares)?, 10_000);
+//! assert_eq!(Table::<u64, u64>::open(&pool, "squares")?.get(99).wait()?, Some(9801));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Indexes of a pool
+//!
+//! A pool has up to 255 indexes. One that is open somewhere can get another name, and is neither emptied nor dropped.
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(16 << 20)?;
+//! let scores = Table::<&str, u64>::open(&pool, "scores")?;
+//! pool.rename_index("scores", "high scores")?;
+//! scores.insert("anna", 3).wait()?;
+//! assert!(matches!(pool.drop_index("high scores"), Err(PoolError::InUse { .. })));
+//! scores.close();
+//! pool.truncate_index("high scores")?;
+//! for index in pool.indexes()? {
+//!     println!("{}", index.name());
+//! }
+//! pool.drop_index("high scores")?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Errors
 //!
@@ -188,5 +224,5 @@ pub use dm_core;
 
 /// Compiles and runs the example in README.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

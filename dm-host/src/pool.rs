@@ -1,11 +1,13 @@
 //! A pool that this process is connected to: its memory nodes, and what their superblocks and the catalog say.
 //!
-//! [`Pool::connect`] reaches memory nodes of this machine, by the control sockets of their daemons. [`Pool::embedded`]
-//! needs no daemon: its memory nodes are memory of this process.
+//! [`Pool::open`] reaches the pool at an address, [`Pool::connect`] memory nodes of this machine, by the control sockets of
+//! their daemons. [`Pool::embedded`] needs no daemon: its memory nodes are memory of this process.
 
+mod address;
 mod embedded;
 mod usage;
 
+pub use address::AddressError;
 pub use embedded::EmbeddedOptions;
 pub use usage::InUse;
 pub(crate) use usage::Known;
@@ -16,6 +18,8 @@ use crate::fabric::shm::{ShmFabric, ShmOptions};
 #[cfg(feature = "verbs")]
 use crate::fabric::verbs::{VerbsError, VerbsFabric, VerbsOptions};
 use crate::kinds::{IndexParameterError, IndexParameters};
+#[cfg(feature = "verbs")]
+use crate::memory_node::verbs::secret::SecretError;
 use crate::memory_node::{AnnounceError, ConnectError, RemoteNode, connect};
 use crate::region::RegionError;
 use crate::region::lines::AccessError;
@@ -48,6 +52,18 @@ pub enum PoolError {
     /// The fabric cannot be made.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// A text is no address of a pool, or of one that this program cannot reach.
+    #[error("{address:?} is no address of a pool: {source}")]
+    Address {
+        /// The text.
+        address: String,
+        /// Why not.
+        source: AddressError,
+    },
+    /// The secret that a pool's address names cannot be read.
+    #[cfg(feature = "verbs")]
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The superblock of a memory node is not one that this program can work with.
     #[error("memory node at {}: {source}", socket.display())]
     Superblock {

@@ -190,7 +190,8 @@ pub struct Region {
     layout: Layout,
     pages: Pages,
     is_kept: bool,
-    /// A file that was created for this region, and has no pool in it yet.
+    /// Puts the file back as it was before this region was made of it, if no pool was written to it. The last field: it is
+    /// dropped when the file is no longer mapped.
     new_file: Option<backing::NewFile>,
 }
 
@@ -211,10 +212,10 @@ impl Region {
         match &spec.backing {
             Backing::Memfd => {
                 if let Some(fd) = backing::huge_memfd(spec)? {
-                    return Self::finish(fd, backing::huge_layout(spec)?, Path::new("hugetlb memfd"), true);
+                    return Self::finish(Arc::new(fd), backing::huge_layout(spec)?, Path::new("hugetlb memfd"), true);
                 }
                 let (fd, layout) = backing::plain_memfd(spec)?;
-                Self::finish(fd, layout, Path::new("memfd"), true)
+                Self::finish(Arc::new(fd), layout, Path::new("memfd"), true)
             }
             Backing::HugeTlb => {
                 let layout = backing::huge_layout(spec)?;
@@ -225,7 +226,7 @@ impl Region {
                         page_bytes: layout.page_bytes,
                     });
                 };
-                Self::finish(fd, layout, Path::new("hugetlb memfd"), true)
+                Self::finish(Arc::new(fd), layout, Path::new("hugetlb memfd"), true)
             }
             Backing::File(path) => {
                 let (fd, layout, new) = backing::open_file(spec, path)?;
@@ -235,7 +236,7 @@ impl Region {
             }
             Backing::Dax(path) => {
                 let (fd, layout) = backing::open_dax(spec, path)?;
-                let region = Self::finish(fd, layout, path, true)?.keep_or_not();
+                let region = Self::finish(Arc::new(fd), layout, path, true)?.keep_or_not();
                 if !region.is_kept {
                     region.check_zero(path)?;
                 }
@@ -268,12 +269,12 @@ impl Region {
                 needed: layout.file_bytes,
             });
         }
-        let region = Self::finish(fd, layout, path, populate)?;
+        let region = Self::finish(Arc::new(fd), layout, path, populate)?;
         region.map.advise(Advice::DontFork).map_err(|source| system(path, "keep it from children", source))?;
         Ok(region)
     }
 
-    fn finish(fd: OwnedFd, layout: Layout, path: &Path, populate: bool) -> Result<Self, RegionError> {
+    fn finish(fd: Arc<OwnedFd>, layout: Layout, path: &Path, populate: bool) -> Result<Self, RegionError> {
         let map = Mapping::new(&fd, &layout).map_err(|source| system(path, "map it", source))?;
         // Not fatal: without transparent huge pages the region works, slower. `pages` says so.
         let _ = map.advise(Advice::HugePage);
@@ -281,7 +282,7 @@ impl Region {
             map.advise(Advice::PopulateWrite).map_err(|source| system(path, "fault it in", source))?;
         }
         let pages = pages::look(map.as_mut_ptr().addr(), &layout);
-        Ok(Self { fd: Mutex::new(Some(Arc::new(fd))), map, layout, pages, is_kept: false, new_file: None })
+        Ok(Self { fd: Mutex::new(Some(fd)), map, layout, pages, is_kept: false, new_file: None })
     }
 
     /// Replaces the region by private memory, zeroed, while threads may be in the middle of accesses. An access is to
@@ -519,10 +520,13 @@ mod tests {
         let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
         let error = Region::create(&spec(Backing::File(path.clone()))).unwrap_err();
         assert!(matches!(error, RegionError::InUse { .. }), "{error}");
-        region.write_image(70_000, b"x").unwrap();
         drop(region);
-        let error = Region::create(&spec(Backing::File(path))).unwrap_err();
-        assert!(matches!(error, RegionError::NotZero { offset: 65536..=70000, .. }), "{error}");
+        let mut bytes = vec![0; 80_000];
+        bytes[70_000] = b'x';
+        std::fs::write(&path, &bytes).unwrap();
+        let error = Region::create(&spec(Backing::File(path.clone()))).unwrap_err();
+        assert!(matches!(error, RegionError::NotZero { offset: 0..=70000, .. }), "{error}");
+        assert!(std::fs::read(&path).unwrap() == bytes, "it is as it was");
     }
 
     #[test]
@@ -539,14 +543,24 @@ mod tests {
         assert_eq!(files(), 1);
         drop(region);
         assert_eq!(files(), 0);
-        // What was there before is not ours to remove.
-        std::fs::write(&path, b"").unwrap();
-        assert!(Region::create(&odd).is_err());
-        drop(Region::create(&spec(Backing::File(path.clone()))).unwrap());
-        assert_eq!(files(), 1);
-        std::fs::remove_file(&path).unwrap();
-        Region::create(&spec(Backing::File(path))).unwrap().write_image(0, &MAGIC).unwrap();
-        assert_eq!(files(), 1);
+        // What was there before is not ours to remove: it is as long as it was.
+        let bytes = || std::fs::metadata(&path).unwrap().len();
+        for zeros in [0, 5000] {
+            std::fs::write(&path, vec![0; zeros]).unwrap();
+            assert!(Region::create(&odd).is_err());
+            let region = Region::create(&spec(Backing::File(path.clone()))).unwrap();
+            assert!(bytes() > 5000);
+            drop(region);
+            assert_eq!(bytes(), zeros as u64);
+        }
+        // With a pool in it, it stays, whether it was there before or not.
+        for _ in 0..2 {
+            Region::create(&spec(Backing::File(path.clone()))).unwrap().write_image(0, &MAGIC).unwrap();
+            assert!(bytes() > 5000);
+            assert!(Region::create(&odd).is_err());
+            assert!(bytes() > 5000);
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

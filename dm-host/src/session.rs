@@ -83,6 +83,7 @@
 //! lane left, what is queued for it fails with [`SessionError::Broken`], and so does every later call when no worker is
 //! left. The row of a compute node that leaves unsettled locks behind is not used again before others have swept it.
 
+mod bulk;
 pub mod byte_string;
 mod call;
 mod calls;
@@ -102,6 +103,7 @@ mod supervisor;
 pub mod table;
 mod watch;
 
+pub use bulk::LoadError;
 pub use call::Call;
 pub use calls::Calls;
 pub use error::{OpenError, SessionError};

@@ -106,23 +106,23 @@ fn an_index_is_renamed_while_others_use_it() {
             }
         });
         for (from, to) in [("before", "between"), ("between", "after")] {
-            elsewhere.rename(from, to).unwrap();
-            assert!(matches!(elsewhere.rename(from, to), Err(PoolError::NoIndex { .. })));
+            elsewhere.rename_index(from, to).unwrap();
+            assert!(matches!(elsewhere.rename_index(from, to), Err(PoolError::NoIndex { .. })));
         }
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(names(&pool), BTreeSet::from(["after".to_owned(), "taken".to_owned()]));
-    assert!(matches!(elsewhere.rename("after", "taken"), Err(PoolError::Catalog(_))));
+    assert!(matches!(elsewhere.rename_index("after", "taken"), Err(PoolError::Catalog(_))));
     for name in ["", "x\ny", "x".repeat(48).as_str()] {
         for (from, to) in [("after", name), (name, "other")] {
-            assert!(matches!(elsewhere.rename(from, to), Err(PoolError::IndexName { .. })), "{name:?}");
+            assert!(matches!(elsewhere.rename_index(from, to), Err(PoolError::IndexName { .. })), "{name:?}");
         }
     }
     let records = table.count(..).unwrap();
     table.close();
     assert_eq!(open(&elsewhere, "after", IndexKind::Sherman).unwrap().count(..), Ok(records));
     // The longest name there can be.
-    elsewhere.rename("after", &"x".repeat(47)).unwrap();
+    elsewhere.rename_index("after", &"x".repeat(47)).unwrap();
     assert_eq!(names(&pool).len(), 2);
 }
 

@@ -316,6 +316,14 @@ fn a_daemon_that_cannot_start_says_why_in_one_line() {
     assert!(complaint(command(&socket, &["--file", file.to_str().unwrap()])).contains("is not zero"));
     assert!(complaint(command(&socket, &["--device-size", "63"])).contains("multiple of 64"));
     assert!(complaint(command(&socket, &["--node-id", "1"])).contains("memory node 1 of 1"));
+    // What it fails on leaves the file as it was: empty, or not there.
+    std::fs::write(&file, "").unwrap();
+    for bytes in [Some(0), None] {
+        let options = ["--node-id", "1", "--file", file.to_str().unwrap()];
+        assert!(complaint(command(&socket, &options)).contains("memory node 1 of 1"));
+        assert_eq!(std::fs::metadata(&file).ok().map(|file| file.len()), bytes);
+        let _ = std::fs::remove_file(&file);
+    }
     let daemon = Daemon::start(&socket, &[]);
     assert!(complaint(command(&socket, &[])).contains("in use by a running process"));
     assert!(!daemon.connect().is_down(), "the one that runs is not disturbed");

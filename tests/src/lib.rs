@@ -26,6 +26,11 @@ pub mod test_bed;
 #[cfg(feature = "rdma-device")]
 pub mod verbs;
 
+/// Compiles and runs the example in the project's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// The whole suite for one index: `conformance!(sherman, sherman::SUBJECT);` makes a module `sherman` with a module per
 /// fabric. An index that cannot be bulk-loaded says so: `conformance!(items,
 /// ItemsSubject(sherman::SUBJECT), not_bulk_loaded);`.

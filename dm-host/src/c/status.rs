@@ -252,9 +252,13 @@ fn of_pool(error: &PoolError) -> dm_status {
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
         PoolError::Thread(_) | PoolError::Region(_) => dm_status::DM_SYSTEM,
-        PoolError::Twice { .. } | PoolError::Format(_) | PoolError::Image(_) | PoolError::IndexName { .. } => {
-            dm_status::DM_INVALID_ARGUMENT
-        }
+        #[cfg(feature = "verbs")]
+        PoolError::Secret(_) => dm_status::DM_CANNOT_CONNECT,
+        PoolError::Address { .. }
+        | PoolError::Twice { .. }
+        | PoolError::Format(_)
+        | PoolError::Image(_)
+        | PoolError::IndexName { .. } => dm_status::DM_INVALID_ARGUMENT,
     }
 }
 

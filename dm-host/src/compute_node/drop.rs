@@ -11,7 +11,7 @@
 //! A compute node that died counts until its row is free: then its locks are released, and nothing that it posted can
 //! take effect.
 
-use super::{Changing, ComputeNode};
+use super::{Changing, ComputeNode, Membership};
 use crate::pool::{InUse, Known, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::index::catalog;
@@ -25,6 +25,7 @@ use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{RowState, RowWord};
 use dm_core::verbs::NodeId;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -37,6 +38,18 @@ const ZERO_BYTES: usize = 64 << 10;
 const LOOKS: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(20);
+
+impl Pool {
+    /// Drops the index called `name`, as a compute node that joins for it. See [`ComputeNode::drop_index`].
+    pub fn drop_index(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
+        self.join(1, Membership::default())?.drop_index(name)
+    }
+
+    /// Makes the index called `name` empty, as a compute node that joins for it. See [`ComputeNode::truncate_index`].
+    pub fn truncate_index(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
+        self.join(1, Membership::default())?.truncate_index(name)
+    }
+}
 
 impl ComputeNode {
     /// Drops the index called `name`: its records are gone, and its memory is free. Fails with [`PoolError::InUse`] and

@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl Pool {
     /// Gives the index called `from` the name `to`, as a compute node that joins for it. See
     /// [`ComputeNode::rename_index`].
-    pub fn rename(self: &Arc<Self>, from: &str, to: &str) -> Result<(), PoolError> {
+    pub fn rename_index(self: &Arc<Self>, from: &str, to: &str) -> Result<(), PoolError> {
         // Before the join, which takes several round trips.
         check_names(from, to)?;
         self.join(1, Membership { recovery: false, ..Membership::default() })?.rename_index(from, to)

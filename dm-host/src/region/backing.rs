@@ -6,12 +6,11 @@ use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom, fallocate,
     fcntl_add_seals, fcntl_lock, flock, fstat, ftruncate, memfd_create, open, seek,
 };
-use rustix::io::Errno;
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use rustix::io::{Errno, pread};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn check_available(needed: u64) -> Result<(), RegionError> {
@@ -54,77 +53,102 @@ pub(super) fn huge_memfd(spec: &RegionSpec) -> Result<Option<OwnedFd>, RegionErr
     Ok(Some(fd))
 }
 
-/// A file that this process has created. Dropping it removes the file, unless a pool was written to it: what fails on the way
-/// there leaves nothing.
+/// What a file was before a region was made of it. Dropping this puts it back, unless a pool was written to the file: what
+/// fails on the way there leaves nothing.
+///
+/// It is made when this process has the file's locks, and keeps the file open, and so locked, until it has put it back.
+/// Otherwise another daemon could start on the file in between, and lose it.
 #[derive(Debug)]
-pub(super) struct NewFile(Option<PathBuf>);
+pub(super) struct NewFile {
+    fd: Arc<OwnedFd>,
+    before: Before,
+}
+
+#[derive(Debug)]
+enum Before {
+    /// There was none.
+    Missing(PathBuf),
+    /// It was empty, or had so many zeros.
+    Zeros { bytes: u64 },
+    /// It stays as it is.
+    Kept,
+}
 
 impl NewFile {
     /// It has a pool in it, and stays.
     pub(super) fn keep(&mut self) {
-        self.0 = None;
+        self.before = Before::Kept;
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // An empty file of that name is in nobody's way if it cannot be removed.
-            let _ = std::fs::remove_file(path);
+        // A file of zeros is in nobody's way if it cannot be put back.
+        match &self.before {
+            Before::Missing(path) => drop(std::fs::remove_file(path)),
+            Before::Zeros { bytes } => drop(ftruncate(&self.fd, *bytes)),
+            Before::Kept => {}
         }
     }
 }
 
-/// Opens a file, or creates it.
-fn open_or_create(path: &Path) -> Result<(OwnedFd, NewFile), RegionError> {
+/// Opens a file, or creates it; says whether it did.
+fn open_or_create(path: &Path) -> Result<(OwnedFd, bool), RegionError> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     match open(path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-        Ok(fd) => return Ok((fd, NewFile(Some(path.to_owned())))),
+        Ok(fd) => return Ok((fd, true)),
         Err(Errno::EXIST) => {}
         Err(e) => return Err(system(path, "open it", e)),
     }
     // The name may be a symbolic link to a file that is not there yet: what is made for it is the owner's to remove.
     let fd = open(path, flags | OFlags::CREATE, mode).map_err(|e| system(path, "open it", e))?;
-    Ok((fd, NewFile(None)))
+    Ok((fd, false))
 }
 
-pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout, NewFile), RegionError> {
-    let (fd, new) = open_or_create(path)?;
+pub(super) fn open_file(spec: &RegionSpec, path: &Path) -> Result<(Arc<OwnedFd>, Layout, NewFile), RegionError> {
+    let (fd, is_new) = open_or_create(path)?;
     let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(RegionError::NotMappable { path: path.to_owned() });
     }
     lock_file(&fd, path)?;
+    // Again: before it was locked, another process could change it.
+    let stat = fstat(&fd).map_err(|e| system(path, "examine it", e))?;
     // Whoever made the file may have failed and removed it after it was opened here: a pool in it would be lost.
-    if fstat(&fd).map_err(|e| system(path, "examine it", e))?.st_nlink == 0 {
+    if stat.st_nlink == 0 {
         return Err(RegionError::InUse { path: path.to_owned() });
     }
+    let bytes = stat.st_size as u64;
+    let fd = Arc::new(fd);
+    let is_kept = begins_with_a_pool(&fd).map_err(|e| system(path, "read it", e))?;
+    let before = if is_new && bytes == 0 { Before::Missing(path.to_owned()) } else { Before::Kept };
+    let mut new = NewFile { fd: Arc::clone(&fd), before };
     let hugetlbfs = pages::hugetlbfs_page_bytes(fd.as_fd());
     let layout = spec.layout(hugetlbfs.unwrap_or(rustix::param::page_size() as u64))?;
-    let file = File::from(fd);
-    let is_kept = begins_with_a_pool(&file).map_err(|e| system(path, "read it", e))?;
     if is_kept {
         // Existing bytes stay; sequence words may be added behind them.
-        if (stat.st_size as u64) < layout.sequence_at {
-            let (bytes, needed) = (stat.st_size as u64, layout.file_bytes);
-            return Err(RegionError::Short { path: path.to_owned(), bytes, needed });
+        if bytes < layout.sequence_at {
+            return Err(RegionError::Short { path: path.to_owned(), bytes, needed: layout.file_bytes });
         }
-    } else if stat.st_size > 0 && hugetlbfs.is_none() {
-        check_zero_file(&file, path, stat.st_size as u64)?;
-    } else if stat.st_size > 0 {
+    } else if bytes > 0 && hugetlbfs.is_none() {
+        check_zero_file(&fd, path, bytes)?;
+    } else if bytes > 0 {
         // hugetlbfs files cannot be searched for data. An emptied one is all zeros.
-        ftruncate(&file, 0).map_err(|e| system(path, "empty it", e))?;
+        ftruncate(&fd, 0).map_err(|e| system(path, "empty it", e))?;
     }
-    if !is_kept || (stat.st_size as u64) < layout.file_bytes {
-        ftruncate(&file, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
+    if !is_kept && matches!(new.before, Before::Kept) {
+        new.before = Before::Zeros { bytes };
+    }
+    if !is_kept || bytes < layout.file_bytes {
+        ftruncate(&fd, layout.file_bytes).map_err(|e| system(path, "size it", e))?;
     }
     // If the disk is full, the kernel kills a process that touches a hole of a sparse file. So take the blocks now.
-    match fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes) {
+    match fallocate(&fd, FallocateFlags::empty(), 0, layout.file_bytes) {
         Ok(()) | Err(Errno::OPNOTSUPP) => {}
         Err(e) => return Err(system(path, "allocate it", e)),
     }
-    Ok((file.into(), layout, new))
+    Ok((fd, layout, new))
 }
 
 pub(super) fn open_dax(spec: &RegionSpec, path: &Path) -> Result<(OwnedFd, Layout), RegionError> {
@@ -193,14 +217,14 @@ fn flocked_within(fd: &OwnedFd, path: &Path, wait: Duration) -> Result<bool, Reg
     }
 }
 
-fn begins_with_a_pool(file: &File) -> io::Result<bool> {
+fn begins_with_a_pool(file: &OwnedFd) -> io::Result<bool> {
     let mut magic = [0; MAGIC.len()];
-    let read = file.read_at(&mut magic, 0)?;
+    let read = pread(file, &mut magic, 0)?;
     Ok(read == magic.len() && magic == MAGIC)
 }
 
 /// Reads the parts of the file that have blocks; holes are zero.
-fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), RegionError> {
+fn check_zero_file(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), RegionError> {
     let mut block = [0; 4096];
     let mut offset = 0;
     while offset < bytes {
@@ -209,8 +233,7 @@ fn check_zero_file(mut file: &File, path: &Path, bytes: u64) -> Result<(), Regio
             Err(Errno::NXIO) => return Ok(()),
             Err(e) => return Err(system(path, "search it", e)),
         };
-        file.seek(io::SeekFrom::Start(offset)).map_err(|e| system(path, "search it", e))?;
-        let count = file.read(&mut block).map_err(|e| system(path, "read it", e))?;
+        let count = pread(file, &mut block, offset).map_err(|e| system(path, "read it", e))?;
         if count == 0 {
             return Ok(());
         }

@@ -37,6 +37,7 @@ pub use range::{LocalRange, Range, TypedScan};
 pub use typed::{Key, Value};
 
 use super::Session;
+use super::bulk::{self, LoadError};
 use super::call::Call;
 use super::calls::Calls;
 use super::error::{OpenError, SessionError};
@@ -83,6 +84,20 @@ impl<K: Key, V: Value> Table<K, V> {
         options: &SessionOptions,
     ) -> Result<Self, OpenError> {
         Self::of(Session::open_or_create(pool, name, index.parameters_of::<K, V>()?, options)?)
+    }
+
+    /// Creates the index called `name` as `K` and `V` need it, and loads `records`, whose keys ascend, into it: see
+    /// [`Session::bulk_load`].
+    pub fn bulk_load<'r>(
+        pool: &Arc<Pool>,
+        name: &str,
+        index: &IndexOptions,
+        records: impl IntoIterator<Item = (K::Ref<'r>, V::Ref<'r>)>,
+    ) -> Result<u64, LoadError> {
+        let parameters = index.parameters_of::<K, V>()?;
+        let typed = Typed::<K, V>::new(bulk::shape_of(&parameters));
+        let slots = records.into_iter().map(|(key, value)| Ok((typed.key(key)?, typed.value(value)?)));
+        bulk::load(pool, name, &parameters, slots)
     }
 
     /// The table of an open session.

@@ -49,6 +49,27 @@ fn the_memory_of_a_dropped_index_is_free_and_as_new() {
 }
 
 #[test]
+fn a_pool_lists_renames_empties_and_drops_its_indexes() {
+    let pool = pool_here(1);
+    let table = open(&pool, "old", &IndexOptions::new()).unwrap();
+    fill(&table, 100);
+    assert!(matches!(pool.drop_index("old"), Err(PoolError::InUse { .. })));
+    assert!(matches!(pool.truncate_index("old"), Err(PoolError::InUse { .. })));
+    pool.rename_index("old", "new").unwrap();
+    assert_eq!(table.count(..), Ok(100), "it goes on under another name");
+    table.close();
+    pool.truncate_index("new").unwrap();
+    let names: Vec<_> = pool.indexes().unwrap().iter().map(|index| index.name().to_owned()).collect();
+    assert_eq!(names, ["new"]);
+    let table = open(&pool, "new", &IndexOptions::new()).unwrap();
+    assert_eq!(table.count(..), Ok(0));
+    table.close();
+    pool.drop_index("new").unwrap();
+    assert!(pool.indexes().unwrap().is_empty());
+    assert!(matches!(pool.drop_index("new"), Err(PoolError::NoIndex { .. })));
+}
+
+#[test]
 fn an_open_index_is_not_dropped() {
     let pool = pool_here(1);
     let node = pool.join(1, Membership::default()).unwrap();

@@ -7,6 +7,7 @@
 #[path = "../session_support/mod.rs"]
 mod session_support;
 
+mod bulk;
 mod calls;
 mod closing;
 #[cfg(feature = "dex")]

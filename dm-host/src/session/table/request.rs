@@ -158,7 +158,7 @@ impl<K: Key, V: Value> Typed<K, V> {
         Slot { bytes: self.shape.value_bytes, any_length: self.shape.have_lengths }
     }
 
-    fn key(&self, key: K::Ref<'_>) -> Result<Vec<u8>, SessionError> {
+    pub(super) fn key(&self, key: K::Ref<'_>) -> Result<Vec<u8>, SessionError> {
         let mut bytes = Vec::with_capacity(self.room(self.shape.key_bytes));
         K::encode(key, &mut bytes);
         self.key_of(bytes)
@@ -170,7 +170,7 @@ impl<K: Key, V: Value> Typed<K, V> {
         self.key_slot().fill::<K>(bytes).map_err(|most| SessionError::KeyTooLong { given, most })
     }
 
-    fn value(&self, value: V::Ref<'_>) -> Result<Vec<u8>, SessionError> {
+    pub(super) fn value(&self, value: V::Ref<'_>) -> Result<Vec<u8>, SessionError> {
         let mut bytes = Vec::with_capacity(self.room(self.shape.value_bytes));
         V::encode(value, &mut bytes);
         let given = bytes.len();

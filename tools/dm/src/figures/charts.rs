@@ -255,55 +255,77 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: f64) {
     svg.text((OURS, y), "ours end", &number(row.ours));
 }
 
-/// The paper that a title begins with; empty: none.
-fn paper_of(title: &str) -> &str {
-    let first = title.split([' ', ',']).next().unwrap_or_default();
-    if ["Sherman", "CHIME", "SMART", "Dolphin", "RDWC"].contains(&first) { first } else { "" }
+/// Headings of the chart of all figures, by the word that titles begin with.
+const PAPERS: &[(&str, &str)] = &[
+    ("", "Limits of a NIC"),
+    ("Sherman", "Sherman, SIGMOD 2022"),
+    ("CHIME", "CHIME, SOSP 2024"),
+    ("SMART", "SMART, OSDI 2023"),
+    ("RDWC", "RDWC, SMART's read delegation and write combining"),
+    ("Dolphin", "Dolphin, MSST 2024"),
+];
+
+/// The heading that a title belongs to, by its place in [`PAPERS`], and what the title says below it.
+fn paper_of(title: &str) -> (usize, &str) {
+    let (first, rest) = title.split_once([' ', ',']).unwrap_or((title, ""));
+    match PAPERS.iter().position(|(paper, _)| *paper == first) {
+        Some(paper) => (paper, rest.trim_start()),
+        None => (0, title),
+    }
 }
 
 /// Every figure that a paper has a number for: how many times the paper's value ours is.
 fn ratios(rows: &[Row]) -> Drawn {
     const LINE: f64 = 16.0;
-    const LEFT: f64 = 470.0;
-    let rows: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.ours / row.paper?))).collect();
+    const HEADING: f64 = 26.0;
+    const LEFT: f64 = 440.0;
+    let mut rows: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.ours / row.paper?))).collect();
     if rows.is_empty() {
         return Err("a figure with a paper's value".to_owned());
     }
+    rows.sort_by_key(|(row, _)| paper_of(&row.title).0);
     let axis = Axis::of(rows.iter().map(|(_, ratio)| *ratio), true, LEFT, PLOT);
     let title = "All published figures: our simulated value over the paper's";
     let mut svg = Svg::new(LEFT + PLOT + 184.0, title);
     svg.text((16.0, 28.0), "title", title);
-    let (top, heading) = (62.0, 8.0);
-    let papers: Vec<&str> = rows.iter().map(|(row, _)| paper_of(&row.title)).collect();
-    let gaps = papers.windows(2).filter(|two| two[0] != two[1]).count();
-    let bottom = top + rows.len() as f64 * LINE + gaps as f64 * heading + 6.0;
+    let groups: Vec<_> =
+        rows.chunk_by(|(one, _), (next, _)| paper_of(&one.title).0 == paper_of(&next.title).0).collect();
+    let top = 62.0;
+    let bottom = top + rows.len() as f64 * LINE + groups.len() as f64 * HEADING + 6.0;
     // A quarter more or less.
     svg.rect((axis.at(0.8), top), (axis.at(1.25) - axis.at(0.8), bottom - top), "band");
     grid(&mut svg, &axis, LEFT + PLOT, (top, bottom), "ours / paper (logarithmic)");
     svg.text((LEFT + PLOT + 84.0, top - 8.0), "small paper strong end", "paper");
     svg.text((LEFT + PLOT + 168.0, top - 8.0), "small ours strong end", "ours");
-    let mut y = top + 14.0;
-    for (position, (row, ratio)) in rows.iter().enumerate() {
-        if position > 0 && papers[position] != papers[position - 1] {
-            y += heading;
+    let mut y = top;
+    for group in groups {
+        svg.text((16.0, y + 18.0), "small strong", PAPERS[paper_of(&group[0].0.title).0].1);
+        y += HEADING;
+        for (row, ratio) in group {
+            draw_ratio(&mut svg, &axis, (LEFT, y + 10.0), row, *ratio);
+            y += LINE;
         }
-        let title = lines(&row.title, 82);
-        let more = if title.len() > 1 { " \u{2026}" } else { "" };
-        svg.text((LEFT - 12.0, y), "small end", &format!("{}{more}", title[0]));
-        let (one, x) = (axis.at(1.0), axis.at(*ratio));
-        svg.line((one, y - 4.0), (x, y - 4.0), "join");
-        let fitted = row.note.starts_with("calibrated");
-        svg.circle((x, y - 4.0), if fitted { 3.0 } else { 4.0 }, if fitted { "paper" } else { "ours" });
-        let unit = &row.unit;
-        let paper = number(row.paper.unwrap_or_default());
-        svg.text((LEFT + PLOT + 84.0, y), "small paper end", &format!("{paper} {unit}"));
-        svg.text((LEFT + PLOT + 168.0, y), "small ours end", &format!("{} {unit}", number(row.ours)));
-        y += LINE;
     }
-    let about = "The band is a quarter more or less. Rings: processor times of the profile were fitted to these two. Why others \
-                 differ is in the table that dm figures prints.";
-    let end = svg.paragraph((16.0, bottom + 52.0), "small dim", 160, 14.0, about);
+    let about = "The band is a quarter more or less. Rings: processor times of the profile were fitted to these two. Letters are \
+                 YCSB's workloads: A half updates, B 5 % updates, C look-ups, D 5 % inserts, E scans, LOAD inserts. FG and FG+ are \
+                 the tree that Sherman is compared with. Why values differ is in the table that dm figures prints.";
+    let end = svg.paragraph((16.0, bottom + 52.0), "small dim", 152, 14.0, about);
     Ok(svg.finish(end + 2.0))
+}
+
+/// A row of the chart of all figures: its title left of `left`, the ratio, and both values.
+fn draw_ratio(svg: &mut Svg, axis: &Axis, (left, y): (f64, f64), row: &Row, ratio: f64) {
+    let title = lines(paper_of(&row.title).1, 78);
+    let more = if title.len() > 1 { " \u{2026}" } else { "" };
+    svg.text((left - 12.0, y), "small end", &format!("{}{more}", title.first().map_or("", String::as_str)));
+    let (one, x) = (axis.at(1.0), axis.at(ratio));
+    svg.line((one, y - 4.0), (x, y - 4.0), "join");
+    let fitted = row.note.starts_with("calibrated");
+    svg.circle((x, y - 4.0), if fitted { 3.0 } else { 4.0 }, if fitted { "paper" } else { "ours" });
+    let unit = &row.unit;
+    let paper = number(row.paper.unwrap_or_default());
+    svg.text((left + PLOT + 84.0, y), "small paper end", &format!("{paper} {unit}"));
+    svg.text((left + PLOT + 168.0, y), "small ours end", &format!("{} {unit}", number(row.ours)));
 }
 
 #[cfg(test)]
@@ -327,5 +349,13 @@ mod tests {
         assert_eq!(CHARTS[3].draw(&rows[1..], &parameters), Err(rows[0].title.clone()));
         // A row of which the paper has no number has one mark.
         assert!(ratios(&[row("a b", None, 1.0)]).is_err());
+    }
+
+    #[test]
+    fn rows_stand_below_their_papers() {
+        assert_eq!(paper_of("SMART, cached look-ups"), (3, "cached look-ups"));
+        assert_eq!(paper_of("Sherman Figure 5 (b), + Combine"), (1, "Figure 5 (b), + Combine"));
+        assert_eq!(paper_of("small READs, cx6"), (0, "small READs, cx6"));
+        assert_eq!(paper_of("Dolphin"), (5, ""));
     }
 }
