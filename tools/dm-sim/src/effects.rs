@@ -6,7 +6,7 @@ use crate::log::What;
 use crate::memory::atomic_result;
 use crate::world::{Misuse, World};
 use dm_core::remote::rpc::Procedure;
-use dm_core::verbs::{Assumptions, Flags, Request, Status, Verb};
+use dm_core::verbs::{Assumptions, Flags, Label, Request, Status, Verb};
 use std::ops::Range;
 
 impl World {
@@ -92,6 +92,9 @@ impl World {
         let new = atomic_result(&request, old);
         if let Some(new) = new {
             memory.set_word(request.offset, new);
+            if request.label == Label::Lock && request.verb != Verb::FetchAdd && new != old {
+                self.last_change_ns = self.now_ns;
+            }
         }
         let flight = self.flights.get_mut(slot);
         flight.completion.value = old;

@@ -65,6 +65,8 @@ pub(crate) struct LaneState {
     pub(crate) outstanding: u32,
     /// The last request of the world, in post order, before the operation that it is in, or settles.
     since: u64,
+    /// When it posted anything but a READ.
+    last_other_ns: u64,
 }
 
 /// One queue pair: a worker of a compute node and a memory node.
@@ -106,7 +108,7 @@ pub struct World {
     pub(crate) down: Vec<bool>,
     posted: u64,
     pub(crate) effects: u64,
-    last_write_ns: u64,
+    pub(crate) last_change_ns: u64,
     pub(crate) turns: Turns,
     pub(crate) rpc_faults: RpcFaults,
     pub(crate) misuses: Vec<Misuse>,
@@ -114,9 +116,15 @@ pub struct World {
 }
 
 impl World {
-    /// When the last WRITE was posted.
-    pub(crate) const fn last_write_ns(&self) -> u64 {
-        self.last_write_ns
+    /// When the last WRITE was posted, or a CAS took or freed a lock.
+    pub(crate) const fn last_change_ns(&self) -> u64 {
+        self.last_change_ns
+    }
+
+    /// When a lane posted anything but a READ.
+    pub(crate) fn last_other_ns(&self, compute_node: ComputeNode, position: u16) -> u64 {
+        let is_it = |lane: &&LaneState| lane.compute_node == compute_node && lane.position == position;
+        self.lanes.iter().filter(is_it).map(|lane| lane.last_other_ns).max().unwrap_or(0)
     }
 
     /// A world at time 0 with zeroed memories.
@@ -142,7 +150,7 @@ impl World {
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
-            last_write_ns: 0,
+            last_change_ns: 0,
             turns: Turns::default(),
             rpc_faults: RpcFaults::default(),
             misuses: Vec::new(),
@@ -171,7 +179,7 @@ impl World {
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
-        self.last_write_ns = 0;
+        self.last_change_ns = 0;
         self.turns.clear();
         self.rpc_faults = RpcFaults::default();
         self.misuses.clear();
@@ -247,7 +255,7 @@ impl World {
     /// Adds a lane that posts on the queue pairs of `worker`.
     pub fn add_lane(&mut self, worker: u32, position: u16) -> LaneKey {
         let compute_node = self.workers[worker as usize];
-        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0, since: 0 });
+        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0, since: 0, last_other_ns: 0 });
         LaneKey(self.lanes.len() as u32 - 1)
     }
 
@@ -307,13 +315,16 @@ impl World {
     fn post_one(&mut self, lane: LaneKey, request: &Request, later: &[Request], scratch: &[u8]) -> Slot {
         let state = &mut self.lanes[lane.0 as usize];
         state.outstanding += 1;
+        if request.verb != Verb::Read {
+            state.last_other_ns = self.now_ns;
+        }
         let LaneState { compute_node, position, worker, .. } = *state;
         let node = (request.node.0 as usize).min(self.memories.count() - 1);
         let queue_pair = worker as usize * self.memories.count() + node;
         let slot = self.flights.take(*request);
         self.posted += 1;
         if request.verb == Verb::Write {
-            self.last_write_ns = self.now_ns;
+            self.last_change_ns = self.now_ns;
         }
         let flight = self.flights.get_mut(slot);
         flight.queue_pair = queue_pair as u32;

@@ -339,15 +339,16 @@ impl<'a, 'm> Load<'a, 'm> {
         let seen = look(world.memories(), &self.injected);
         for number in self.explained..self.failed.len() {
             let operation = self.failed[number].operation;
-            let went_on = operation.is_some_and(|operation| self.went_on(operation, world.last_write_ns()));
+            let went_on = operation.is_some_and(|operation| self.went_on(operation, world));
             self.failed[number].circumstances = Circumstances { went_on, ..seen };
         }
         self.explained = self.failed.len();
     }
 
-    /// Whether somebody did something in the second half of the time that `operation` had.
-    fn went_on(&self, operation: OpId, last_write_ns: u64) -> bool {
-        let Record { lane, invoked, answer, .. } = *self.history.operation(operation);
+    /// Whether somebody did something in the second half of the time that `operation` had; or it is a scan, which waited for
+    /// nobody then.
+    fn went_on(&self, operation: OpId, world: &World) -> bool {
+        let Record { lane, invoked, answer, call, .. } = *self.history.operation(operation);
         let Some((_, end)) = answer else { return false };
         let middle_ns = invoked.now_ns.midpoint(end.now_ns);
         let ended_late = |failed: &&Failed| matches!(failed.error.cause, Cause::Deadline { .. });
@@ -357,7 +358,9 @@ impl<'a, 'm> Load<'a, 'm> {
                 && other.answer.is_some_and(|(_, end)| end.now_ns >= middle_ns)
                 && !late.contains(&Some(OpId(number)))
         };
-        last_write_ns >= middle_ns || (0..).zip(self.history.operations()).any(is_other)
+        // A scan of long keys READs a chain of nodes again for each leaf.
+        let reads = matches!(call, Call::Scan { .. }) && world.last_other_ns(lane.compute_node, lane.lane) < middle_ns;
+        world.last_change_ns() >= middle_ns || reads || (0..).zip(self.history.operations()).any(is_other)
     }
 
     fn learn(&mut self, operation: OpId, answer: Answer) {

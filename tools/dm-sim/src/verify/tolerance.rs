@@ -13,8 +13,8 @@ pub struct Circumstances {
     pub has_chunks: bool,
     /// A lock word named a dead compute node.
     pub dead_hold: bool,
-    /// Somebody did something in the second half of its time: a WRITE was posted, or an operation of another lane ended,
-    /// and not because a deadline passed.
+    /// Somebody did something in the second half of its time: a WRITE was posted, a lock taken or freed, or an operation of
+    /// another lane ended, and not because a deadline passed. Or it is a scan that only posted READs.
     pub went_on: bool,
 }
 
