@@ -381,8 +381,15 @@ impl<'s> Dex<'s> {
         lane.begin(lane.port().elapsed_ns().saturating_add(left_ns));
         self.set_key(lane, key);
         match created {
-            // Another compute node was faster.
-            Err(error) if error.effect == Effect::None && self.tree.read_root(lane).await?.is_some() => Ok(()),
+            // Another compute node was faster. A lane whose request failed is settled first: until then it could not look after
+            // a holder of a lock that does not respond.
+            Err(error)
+                if error.effect == Effect::None
+                    && !lane.must_settle()
+                    && self.tree.read_root(lane).await?.is_some() =>
+            {
+                Ok(())
+            }
             created => created,
         }
     }
