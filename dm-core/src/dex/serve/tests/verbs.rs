@@ -1,6 +1,7 @@
 //! What operations post.
 
 use super::*;
+use crate::mutants::{Mutant, with_planted};
 
 const READ_LEAF: (Verb, Label) = (Verb::Read, Label::Leaf);
 const APPEND: (Verb, Label) = (Verb::Write, Label::Log);
@@ -91,6 +92,57 @@ fn a_leaf_that_is_not_admitted_is_read_and_written() {
         }
         assert!((10..60).contains(&unadmitted), "{unadmitted} of 60");
     });
+}
+
+/// Updates leaves that are not admitted. Each WRITE is cut behind its first line, as by a queue pair that fails, and its lane
+/// is dropped and settled. Whether every key can be read then.
+fn cut_leaves_become_whole() -> bool {
+    let setup = Setup { frames: 8, admission: Admission::per_10_000(0), ..SETUP };
+    with_index(setup, |pool, dex, lanes| {
+        let lane = &lanes[0];
+        for key in 0..60 {
+            point(pool, dex, lane, OperationKind::Insert, 60 * key, key).unwrap();
+        }
+        pool.run(lane, dex.flush_all(lane)).unwrap();
+        let mut cut = 0;
+        for key in 0..60 {
+            set(dex, lane, 60 * key, key + 1, 0);
+            let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Update)));
+            lane.port().start();
+            let is_write = |request: &Request| (request.verb, request.label) == (Verb::Write, Label::Leaf);
+            loop {
+                match poll_once(lane.port(), future.as_mut()) {
+                    Step::Done(result) => break assert_eq!(result, Ok(Outcome::Updated)),
+                    Step::Waiting => {}
+                    Step::Requests if lane.port().requests().iter().any(is_write) => {
+                        cut += 1;
+                        pool.lives.set(1);
+                        break;
+                    }
+                    Step::Requests => drop(pool.execute(lane)),
+                }
+            }
+            drop(future);
+            if lane.port().flush() || pool.lives.get() == 1 {
+                pool.execute(lane);
+            }
+            pool.lives.set(usize::MAX);
+            lane.port().reset();
+            pool.run(lane, dex.settle(lane)).unwrap();
+            match point(pool, dex, lane, OperationKind::Get, 60 * key, 0) {
+                Ok(outcome) => assert_eq!((outcome, output(dex, lane)), (Outcome::Found, key + 1)),
+                Err(_) => return false,
+            }
+        }
+        assert!((10..60).contains(&cut), "{cut} of 60");
+        true
+    })
+}
+
+#[test]
+fn a_leaf_that_is_not_admitted_is_written_again_if_its_write_was_cut() {
+    assert!(cut_leaves_become_whole());
+    assert!(!with_planted(Some(Mutant::TORN_LEAF_LEFT), cut_leaves_become_whole));
 }
 
 #[test]
