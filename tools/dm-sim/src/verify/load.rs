@@ -340,7 +340,11 @@ impl<'a, 'm> Load<'a, 'm> {
         for number in self.explained..self.failed.len() {
             let operation = self.failed[number].operation;
             let went_on = operation.is_some_and(|operation| self.went_on(operation, world));
-            self.failed[number].circumstances = Circumstances { went_on, ..seen };
+            let ran_out = operation.is_some_and(|operation| {
+                let Record { invoked, answer, .. } = self.history.operation(operation);
+                answer.is_some_and(|(_, end)| end.now_ns - invoked.now_ns >= self.draw.deadline_ns)
+            });
+            self.failed[number].circumstances = Circumstances { went_on, ran_out, ..seen };
         }
         self.explained = self.failed.len();
     }

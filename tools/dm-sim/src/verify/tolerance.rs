@@ -16,6 +16,8 @@ pub struct Circumstances {
     /// Somebody did something in the second half of its time: a WRITE was posted, a lock taken or freed, or an operation of
     /// another lane ended, and not because a deadline passed. Or it is a scan that only posted READs.
     pub went_on: bool,
+    /// It took all the time that it may wait.
+    pub ran_out: bool,
 }
 
 /// What a history excuses, whatever the circumstances of a failure.
@@ -54,6 +56,7 @@ impl Failed {
     /// - It may say that there is no memory if no chunk was left, if there may be one again since it looked, or if the
     ///   index has no room for all keys, however many chunks there are. Without recovery, also after a death: nobody frees
     ///   the row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
+    ///   An operation whose deadline passed while it waited for memory says so, too.
     /// - It may say that a queue pair or a memory node failed, if one did.
     /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
     ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
@@ -64,12 +67,13 @@ impl Failed {
     /// - It may say that its compute node is fenced if that was silent.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
     pub fn is_tolerable(&self, injected: &InjectedFaults, excuses: Excuses) -> bool {
-        let Circumstances { has_chunks, dead_hold, went_on } = self.circumstances;
+        let Circumstances { has_chunks, dead_hold, went_on, ran_out } = self.circumstances;
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
                 Cause::PoolFull => {
-                    !has_chunks || excuses.is_short || excuses.frees_chunks || died && excuses.has_epochs
+                    let in_vain = ran_out && went_on;
+                    !has_chunks || excuses.is_short || excuses.frees_chunks || died && excuses.has_epochs || in_vain
                 }
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
@@ -98,7 +102,7 @@ mod tests {
     use dm_core::error::VerbError;
     use dm_core::verbs::{Label, NodeId, Verb};
 
-    const NOTHING: Circumstances = Circumstances { has_chunks: true, dead_hold: false, went_on: false };
+    const NOTHING: Circumstances = Circumstances { has_chunks: true, dead_hold: false, went_on: false, ran_out: false };
     const EXCUSES: Excuses = Excuses {
         after_death: AfterDeath::Bounded,
         deadline_ns: 1000,
@@ -127,6 +131,9 @@ mod tests {
         assert!(after(None, Cause::PoolFull, full, EXCUSES));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { frees_chunks: true, ..EXCUSES }));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { is_short: true, ..EXCUSES }));
+        let went_on = Circumstances { went_on: true, ..NOTHING };
+        assert!(!after(None, Cause::PoolFull, went_on, EXCUSES));
+        assert!(after(None, Cause::PoolFull, Circumstances { ran_out: true, ..went_on }, EXCUSES), "it waited in vain");
         let epochs = Excuses { has_epochs: true, ..EXCUSES };
         assert!(after(died, Cause::PoolFull, NOTHING, epochs), "the dead hold them back");
         assert!(!after(None, Cause::PoolFull, NOTHING, epochs));

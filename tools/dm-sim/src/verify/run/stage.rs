@@ -263,6 +263,7 @@ pub(super) fn circumstances(
     Circumstances {
         has_chunks: pool_state(memories, injected.down).is_some_and(|state| state.free_chunks > 0),
         went_on: false,
+        ran_out: false,
         dead_hold: !injected.dead.is_empty() && locks_held(memories).iter().any(of_the_dead),
     }
 }
