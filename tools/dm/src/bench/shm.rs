@@ -132,13 +132,13 @@ impl<I: Index> Bench<'_, '_, I> {
         let Some(lane) = lane_of(lanes_of_node) else { return Err(Failure::Run("no lane".to_owned())) };
         let mut stage = Threads { bench: self, owners: Owners::default(), workers: threads, fabric, lane };
         stage.open()?;
-        let mut measured = measure(plan, &mut stage);
-        if let Ok(measured) = &mut measured
-            && plan.baseline
-        {
-            let records = measured.reports.last().map_or(plan.records, |report| report.records);
-            measured.baseline = Some(baseline::compare(self, &mut stage.workers[0], records)?);
-        }
+        let measured = measure(plan, &mut stage).and_then(|mut measured| {
+            if plan.baseline {
+                let records = measured.reports.last().map_or(plan.records, |report| report.records);
+                measured.baseline = Some(baseline::compare(self, &mut stage.workers[0], records)?);
+            }
+            Ok(measured)
+        });
         let left = stage.leave(measured.is_ok());
         // The failure of the run says more.
         let measured = measured?;
