@@ -66,8 +66,8 @@ fn lanes_share_flights() {
     });
 }
 
-#[test]
-fn a_leaf_that_is_not_admitted_is_read_and_written() {
+/// An index of keys 0, 60, 120 and so on, with values 0, 1, 2 and so on, of whose leaves most are not admitted.
+fn with_unadmitted<R>(test: impl FnOnce(&Pool, &Dex<'_>, &Lane<'_>) -> R) -> R {
     let setup = Setup { frames: 8, admission: Admission::per_10_000(0), ..SETUP };
     with_index(setup, |pool, dex, lanes| {
         let lane = &lanes[0];
@@ -76,6 +76,13 @@ fn a_leaf_that_is_not_admitted_is_read_and_written() {
             point(pool, dex, lane, OperationKind::Insert, 60 * key, key).unwrap();
         }
         pool.run(lane, dex.flush_all(lane)).unwrap();
+        test(pool, dex, lane)
+    })
+}
+
+#[test]
+fn a_leaf_that_is_not_admitted_is_read_and_written() {
+    with_unadmitted(|pool, dex, lane| {
         let mut unadmitted = 0;
         for key in 0..60 {
             pool.taken();
@@ -97,13 +104,7 @@ fn a_leaf_that_is_not_admitted_is_read_and_written() {
 /// Updates leaves that are not admitted. Each WRITE is cut behind its first line, as by a queue pair that fails, and its lane
 /// is dropped and settled. Whether every key can be read then.
 fn cut_leaves_become_whole() -> bool {
-    let setup = Setup { frames: 8, admission: Admission::per_10_000(0), ..SETUP };
-    with_index(setup, |pool, dex, lanes| {
-        let lane = &lanes[0];
-        for key in 0..60 {
-            point(pool, dex, lane, OperationKind::Insert, 60 * key, key).unwrap();
-        }
-        pool.run(lane, dex.flush_all(lane)).unwrap();
+    with_unadmitted(|pool, dex, lane| {
         let mut cut = 0;
         for key in 0..60 {
             set(dex, lane, 60 * key, key + 1, 0);
