@@ -97,7 +97,7 @@ fn an_index_is_renamed_while_others_use_it() {
             }
         });
         scope.spawn(|| {
-            // Who looks for the names in the order in which they are given finds the index at one of them.
+            // A look for the names in the order in which they are given finds the index at one of them.
             let others = daemons.connect();
             while !done.load(Ordering::Relaxed) {
                 let found = ["before", "between", "after"].map(|name| others.find_index(name).is_ok());

@@ -90,7 +90,8 @@ impl<'s> Tree<'s> {
             return Ok(collected_orphans);
         }
         collected_orphans.looked = true;
-        // What is known of rows and entries is not older than the number above. Who departs later is for the next time.
+        // What is known of rows and entries is not older than the number above. Compute nodes that depart later
+        // are for the next time.
         let (mut entries, mut tenants) = (Entries::new(), Tenants::new());
         self.look_into(index, lane, &mut tenants, &mut collected_orphans).await?;
         for (number, geometry) in self.geometry.iter().enumerate() {

@@ -132,11 +132,11 @@ struct Rules {
     retire: fn(Seat) -> u64,
     /// A closer that had to wait READs the leaf anew.
     rereads: bool,
-    /// Who backs off subtracts what it added.
+    /// A lane that backs off subtracts what it added.
     subtracts: bool,
     /// A repair comes after a fence.
     fences: bool,
-    /// Who backed off READs the word before it adds again.
+    /// A lane that backed off READs the word before it adds again.
     looks: bool,
     /// The heirs are WRITTEN in front of the FAA that retires the leaf.
     names: bool,

@@ -3,7 +3,7 @@
 //! history with recovery: such an index asks whether its lease is valid before it answers.
 //!
 //! A silent compute node goes on with its operations. From half a lease on it posts no WRITEs, by its own clock, and its
-//! operations fail as fenced. Who waits for one of its locks for a whole lease fences it. A compute node whose heartbeats
+//! operations fail as fenced. A lane that waits for one of its locks for a whole lease fences it. A compute node whose heartbeats
 //! came in time must not be fenced, however long its requests take: [`Clocks::wronged`].
 
 use super::subject::Opened;

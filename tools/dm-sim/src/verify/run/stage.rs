@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         if self.draw.wide.fences_the_living()
             && let Some(state) = (self.pool_state)(driver.world().memories(), load.injected.down)
         {
-            // Who fenced them may have been dropped before a memory node was asked.
+            // The lane that fenced them may have been dropped before a memory node was asked.
             state.not_live.into_iter().for_each(|compute_node| load.end(&mut driver, compute_node));
         }
         if let Some(clocks) = &load.clocks {
