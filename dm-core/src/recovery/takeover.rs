@@ -245,8 +245,9 @@ impl Site<'_> {
         let now_ns = lane.port().elapsed_ns();
         let heartbeat = if planted(Mutant::HEARTBEAT_UNSEEN) { 0 } else { seen.heartbeat };
         let over = lane.watch(|watch| watch.saw_row((seen.word.0, heartbeat), posted_ns, now_ns, lease_ns));
-        let by_its_clock = seen.heartbeat * recovery.lease.config().heartbeat_ns() < lane.port().elapsed_ns();
-        let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock;
+        // The counter is whatever the row says: its product with a time may not fit.
+        let by_its_clock = || seen.heartbeat.saturating_mul(recovery.lease.config().heartbeat_ns()) < now_ns;
+        let over = over || planted(Mutant::LEASE_BY_REMOTE_CLOCK) && by_its_clock();
         match seen.word.state() {
             Some(RowState::Live) if !over => return Ok(Suspect::Unknown),
             Some(RowState::Live | RowState::Fencing) if !recovery.fencing => {
