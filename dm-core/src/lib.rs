@@ -38,7 +38,7 @@
 //! | [`chime`] | a B+-tree whose leaves are hopscotch tables, READ by neighborhoods |
 //! | [`smart`] | an adaptive radix tree whose items are READ one by one |
 //! | [`dolphin`] | an adaptive radix tree over leaves of many records, with shared writers in a leaf |
-//! | [`dex`] | partitions of keys with owners, which cache leaves, dirty, and log their changes; no recovery yet |
+//! | [`dex`] | partitions of keys with owners, which cache leaves, dirty, and log their changes |
 //! | `toy` | a sorted array under one lock, which shows what a kind needs; only in builds with the feature `toy` |
 //! | [`items`] | keys and values of any length over an index of fixed sizes |
 //! | [`rooms`] | what the rooms declare, put together: marks and mutants |

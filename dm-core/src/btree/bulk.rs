@@ -7,6 +7,7 @@
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of};
 use super::node::{self, Header, NodeFlags};
+use super::walk::Walk;
 use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{stripes, word_at};
@@ -37,6 +38,7 @@ macro_rules! open_first {
         let fresh = index.allocate($lane, NodeClass::Leaf).await?;
         port.with(|scratch| index.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..index.plan().key_bytes]));
         $load.open[0] = Open { fresh, used: 0 };
+        $load.first[0] = fresh.address;
         $load.levels = 1;
     }};
 }
@@ -132,9 +134,28 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             cause: error.into(),
         })?;
         if old.value != 0 {
+            self.give_load_back(lane, &load).await?;
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
         self.tree().root.set(root, top as u8);
+        Ok(())
+    }
+
+    /// Returns the nodes of a load that is written and has lost: nothing leads to them, and their levels are chains. What
+    /// cannot be READ waits until this compute node has departed, and another one collects it.
+    async fn give_load_back(&self, lane: &Lane<'_>, load: &BulkLoad) -> Result<(), OpError> {
+        for level in 0..load.levels.min(LEVELS_AT_ONCE) {
+            let class = if level == 0 { NodeClass::Leaf } else { NodeClass::Inner };
+            let (mut address, last) = (load.first[level], load.open[level].fresh.address);
+            for _ in 0..self.nodes_max() {
+                let (right, version) = self.peek(lane, address, level as u8).await?;
+                self.tree().give_back(class, UnlinkedNode { address: address.next_generation(), version });
+                if address == last {
+                    break;
+                }
+                address = right;
+            }
+        }
         Ok(())
     }
 
@@ -222,6 +243,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                     let image = self.open_image(above).of_mut(scratch);
                     InnerMut::new(&self.tree().inner, image).set_child(0, closed);
                 });
+                load.first[above] = open.fresh.address;
                 load.levels += 1;
             }
             if open.used < four_fifths(self.tree().inner.span, 1) {

@@ -1,5 +1,6 @@
 //! State of a bulk load between two records.
 
+use crate::remote::address::Address;
 use crate::remote::place::UnlinkedNode;
 
 /// Levels a bulk load can build. With default sizes that is 48^7 leaves.
@@ -16,6 +17,8 @@ pub(super) struct Open {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BulkLoad {
     pub(super) open: [Open; LEVELS_AT_ONCE],
+    /// The leftmost node of each level.
+    pub(super) first: [Address; LEVELS_AT_ONCE],
     pub(super) levels: usize,
     /// An append failed in the middle, or its future was dropped: levels may not fit together, so the load cannot
     /// continue.
@@ -23,6 +26,11 @@ pub struct BulkLoad {
 }
 
 impl BulkLoad {
+    /// A load that cannot continue: it says so when it is continued, or ended.
+    pub(crate) fn broken() -> Self {
+        Self { broken: true, ..Self::default() }
+    }
+
     /// Whether it has begun, and has not ended.
     pub(crate) const fn is_under_way(&self) -> bool {
         self.levels > 0 || self.broken

@@ -185,10 +185,10 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                     return Err(Tree::corrupt(parent, "a child that is not on the level below"));
                 }
                 census.half_splits += 1;
-                below = self.peek(lane, below, level - 1).await?;
+                below = self.peek(lane, below, level - 1).await?.0;
                 hops += 1;
             }
-            let next = self.peek(lane, below, level - 1).await?;
+            let (next, _) = self.peek(lane, below, level - 1).await?;
             let starts = lane.port().with(|scratch| {
                 let image = self.tree().image_of_level(level - 1, 1);
                 i == 0 || stripes::compare(image.of(scratch), node::LOW_AT, separator).is_eq()
@@ -212,22 +212,22 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         (separator, bytes)
     }
 
-    /// READs a node into node image 1 and returns its right neighbour.
-    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8) -> Result<Address, OpError> {
+    /// READs a node into node image 1 and returns its right neighbour, and its node version.
+    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8) -> Result<(Address, u8), OpError> {
         let target = Target { address, image: self.tree().image_of_level(level, 1), label: Label::Walk };
         let look = |scratch: &mut [u8]| {
             let image = target.image.of(scratch);
-            stripes::node_version(image).ok_or(DecodeError::Torn)?;
-            Ok(Header::read(image))
+            let version = stripes::node_version(image).ok_or(DecodeError::Torn)?;
+            Ok((Header::read(image), version))
         };
         match self.read_at(lane, target, look).await? {
-            Some(header)
+            Some((header, version))
                 if header.index == self.tree().index
                     && header.level == level
                     && header.generation == address.generation()
                     && !header.flags.contains(NodeFlags::RETIRED) =>
             {
-                Ok(header.sibling)
+                Ok((header.sibling, version))
             }
             _ => Err(Tree::corrupt(address, "a pointer to a node that is not in use")),
         }
@@ -247,7 +247,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 return Ok(());
             }
             census.half_splits += 1;
-            below = self.peek(lane, below, level).await?;
+            below = self.peek(lane, below, level).await?.0;
         }
         Err(Tree::corrupt(below, "a level without an end"))
     }

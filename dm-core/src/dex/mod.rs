@@ -12,7 +12,7 @@
 //! ```
 //!
 //! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
-//! leaves, recovers the entries of dead owners, and gives its own up. Leaves are not merged yet. Only builds with the
+//! leaves and merges them, recovers the entries of dead owners, and gives its own up. Only builds with the
 //! feature `dex` have the kind in their [registry](crate::registry): it has not passed as many histories as the others. A
 //! session that is closed gives its entries up, so that another compute node can claim them.
 //!
@@ -27,7 +27,7 @@
 //! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | yes |
 //! | [`leaf`] | leaves: Sherman's, with an LSN | yes |
 //! | [`parameters`] | what is fixed at creation, and the catalog's block | yes |
-//! | [`serve`] | creation, gets, changes, scans, splits; what an answer means | yes; no merges |
+//! | [`serve`] | creation, gets, changes, scans, splits, merges; what an answer means | yes |
 //! | moves of entries | | no |
 
 pub mod flush;

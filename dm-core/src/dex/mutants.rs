@@ -47,4 +47,6 @@ crate::mutants::declare_mutants! {
     PARENT_BEFORE_LEFT = "parent-before-left" => Deaths,
     /// A leaf that is not admitted, and whose WRITE failed with its queue pair, is not WRITTEN again.
     TORN_LEAF_LEFT = "torn-leaf-left" => BrokenQueuePairs,
+    /// A merge writes the left leaf, which covers the keys of both, before the right one is retired.
+    LEFT_BEFORE_RETIRED = "left-before-retired" => Deaths,
 }

@@ -38,7 +38,7 @@ impl Subject for DexSubject {
     }
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {
-        (3, &[Mark::LEAF_SPLIT])
+        (3, &[Mark::LEAF_SPLIT, Mark::MERGE])
     }
 
     fn waiting(&self) -> &'static [Mark] {

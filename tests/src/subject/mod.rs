@@ -42,6 +42,8 @@ pub trait AnyIndex: Sync {
     fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
+    /// See [`Index::leave`].
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()>;
     /// See [`Index::cache_bytes`].
     fn cache_bytes(&self) -> (u64, u64);
 }
@@ -73,6 +75,10 @@ impl<I: Index> AnyIndex for I {
 
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
         Box::pin(Index::bulk_finish(self, lane))
+    }
+
+    fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Running<'a, ()> {
+        Box::pin(Index::leave(self, lane))
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

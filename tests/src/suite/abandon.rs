@@ -116,13 +116,15 @@ impl Case {
     }
 }
 
-/// Brings the index into the case's state, as compute node 0.
+/// Brings the index into the case's state, as compute node 0, which leaves then.
 pub fn prepare(subject: &dyn Subject, test_bed: &mut TestBed, case: &Case) {
     on_test_bed(subject, test_bed, &case.setup(), 0, &mut |client| {
         super::fill(client, case.keys * 10, 10);
         for &n in case.holes {
             client.ask(OperationKind::Delete, n, 0, 0);
         }
+        let leaves = client.index.leave(&client.lanes[0]);
+        client.drive(0, leaves).result.unwrap_or_else(|error| panic!("{case:?}: {error}"));
     });
 }
 

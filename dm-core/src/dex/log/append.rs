@@ -143,6 +143,8 @@ async fn post(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) -> Result<(), Op
     if let Some(recovery) = recovery {
         recovery.begin_work(lane);
     }
+    // Until it has seen the completions: a future that is dropped when they have come leaves nothing else to settle.
+    lane.set_unsettled(Unsettled::LOG, true);
     push(site, lane, flight);
     match lane.port().submit().await {
         Ok(()) => {
@@ -171,6 +173,7 @@ async fn post(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) -> Result<(), Op
 
 /// The lane's flight is over.
 fn end_work(site: Site<'_>, lane: &Lane<'_>) {
+    lane.set_unsettled(Unsettled::LOG, false);
     if let Some(recovery) = site.recovery {
         recovery.end_work(lane);
     }
@@ -222,7 +225,8 @@ fn pass_on(log: &Log<'_>, lane: &Lane<'_>, parity: Option<usize>) {
 /// not over sleep on.
 pub async fn settle(site: Site<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
     let Site { log, room, .. } = site;
-    if lane.has_unsettled(Unsettled::LOG) {
+    let has_flight = log.flight_of(lane.id()).is_some();
+    if lane.has_unsettled(Unsettled::LOG) && !has_flight {
         lane.set_unsettled(Unsettled::LOG, false);
         for parity in 0..2 {
             log.awake(lane.id(), parity);
@@ -230,7 +234,7 @@ pub async fn settle(site: Site<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
         }
         lane.port().submit().await.map_err(unknown)?;
     }
-    if log.flight_of(lane.id()).is_some() {
+    if has_flight {
         lane.close(room.start).await.map_err(unknown)?;
         let parity = log.closed(lane.id());
         end_work(site, lane);

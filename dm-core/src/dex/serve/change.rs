@@ -15,7 +15,7 @@ use super::split::Why;
 use super::{Dex, Level};
 use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
-use crate::btree::node::{FenceCheck, Wanted};
+use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::dex::leaf;
 use crate::dex::leaf::{Leaf, LeafMut};
 use crate::dex::log::record::Change;
@@ -23,7 +23,7 @@ use crate::dex::log::state::Full;
 use crate::dex::ownership::partition::Tenure;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
-use crate::layout::stripes::{Bytes, BytesMut};
+use crate::layout::stripes::{Bytes, BytesMut, Cursor};
 use crate::operation::{Arguments, OpError, OperationKind, Outcome, unknown};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Admit, FrameName, Page, Refused};
@@ -47,7 +47,8 @@ enum Step {
 /// What a look at the leaf has decided and done.
 pub(super) enum Decided {
     /// `lsn`: of the change; or, if nothing is `changed`, for which the answer waits.
-    Done { outcome: Outcome, lsn: Lsn, changed: bool },
+    /// `emptied`: the change has taken the last record of a leaf that is in a frame.
+    Done { outcome: Outcome, lsn: Lsn, changed: bool, emptied: bool },
     /// The leaf has to split first.
     NoRoom,
     /// The log has no room: nothing was changed.
@@ -83,7 +84,7 @@ impl Dex<'_> {
                 ended.map_err(|error| if is_changed { unknown(error.cause) } else { error })?;
             }
             match seen {
-                Decided::Done { outcome, lsn, changed } => {
+                Decided::Done { outcome, lsn, changed, emptied } => {
                     match (changed, is_cached) {
                         (false, _) => self.answer_read(lane, tenure, lsn).await?,
                         // The change was made, and others see it, whatever this fails at.
@@ -96,6 +97,9 @@ impl Dex<'_> {
                     }
                     if help.is_some() {
                         self.help(lane, help).await;
+                    }
+                    if emptied {
+                        self.join_emptied(lane, leaf, tenure).await;
                     }
                     return Ok(outcome);
                 }
@@ -145,10 +149,13 @@ impl Dex<'_> {
                 Ok(FenceCheck::Here) => {}
                 judged => return Ok(Look::of(judged.map(Err))),
             }
-            let (outcome, step) = plan_step(&Leaf::over(&self.leaf, image), kind, arguments);
+            let before = Leaf::over(&self.leaf, image);
+            let (outcome, step) = plan_step(&before, kind, arguments);
             let Some(record) = record_of(step, arguments) else {
                 return Ok(Look::Seen(unchanged(outcome, step, leaf::lsn(&self.leaf, image))));
             };
+            let emptied =
+                outcome == Outcome::Deleted && before.records() == 1 && !self.begins_entry(image, arguments.key());
             let stage = || self.log.stage(tenure.entry, tenure.epoch, record);
             let mut writing = match page.record(self.log.floor(), stage)? {
                 Ok(writing) => writing,
@@ -156,9 +163,14 @@ impl Dex<'_> {
             };
             let lsn = writing.lsn();
             self.apply(&mut writing, step, arguments, lsn);
-            Ok(Look::Seen(Decided::Done { outcome, lsn, changed: true }))
+            Ok(Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied }))
         };
         self.store.change(lane, name, || self.partition().holds(tenure), decide).unwrap_or_else(Look::Refused)
+    }
+
+    /// Whether the leaf of a key is the leftmost one of its entry, which is joined to none.
+    fn begins_entry(&self, image: impl Bytes, key: &[u8]) -> bool {
+        Cursor::at(node::LOW_AT).compare(image, self.partition().range_of(key).0).is_eq()
     }
 
     /// As [`Dex::decide_in_frame`], of a leaf that is not admitted. Its image in the scratch is WRITTEN next.
@@ -185,7 +197,7 @@ impl Dex<'_> {
             Ok(lsn) => {
                 self.apply(image, step, arguments, lsn);
                 raise_node_version(image);
-                Look::Seen(Decided::Done { outcome, lsn, changed: true })
+                Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied: false })
             }
             Err(full) => Look::Seen(Decided::Full(full)),
         }
@@ -239,7 +251,7 @@ fn plan_step<B: Bytes>(leaf: &Leaf<'_, B>, kind: OperationKind, arguments: &mut 
 
 /// `lsn`: for which the answer waits.
 fn unchanged(outcome: Outcome, step: Step, lsn: Lsn) -> Decided {
-    if step == Step::NoRoom { Decided::NoRoom } else { Decided::Done { outcome, lsn, changed: false } }
+    if step == Step::NoRoom { Decided::NoRoom } else { Decided::Done { outcome, lsn, changed: false, emptied: false } }
 }
 
 /// The log record of a step. `None`: it changes nothing.

@@ -9,22 +9,21 @@ use crate::btree::bulk::Bulk;
 use crate::btree::leaves::key_of;
 use crate::btree::load::BulkLoad;
 use crate::lane::{Lane, NO_DEADLINE_NS};
-use crate::operation::{Cause, OpError};
+use crate::operation::OpError;
 use crate::registry::KEY_BYTES_MAX;
 use core::sync::atomic::Ordering;
 
 impl Dex<'_> {
-    /// Makes the leaves of an index that has none, and the inner nodes above. Fails while somebody loads the index: both
-    /// work with the same state.
+    /// Makes the leaves of an index that has none, and the inner nodes above. Both work with the same state: a bulk load
+    /// that is under way cannot continue.
     pub(super) async fn create(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let is_load = { self.bulk.lock().is_under_way() } && !self.creating.load(Ordering::Relaxed);
-        if is_load {
-            let what = "a bulk load of this index is under way, or has failed and was not finished";
-            return Err(OpError::harmless(Cause::BadInput(what)));
-        }
+        let ends_load = { self.bulk.lock().is_under_way() } && !self.creating.load(Ordering::Relaxed);
         self.begin_load(true);
         let created = self.load_rest(lane).await;
         self.begin_load(false);
+        if ends_load {
+            *self.bulk.lock() = BulkLoad::broken();
+        }
         created
     }
 
@@ -53,12 +52,21 @@ impl Dex<'_> {
         self.bulk_next(lane).await
     }
 
-    /// Makes the records of a bulk load visible, and a leaf for each entry that has none.
+    /// Makes the records of a bulk load visible, and a leaf for each entry that has none. Without a load, an index that has
+    /// leaves stays as it is.
     pub(super) async fn finish_load(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         self.open_to_load(lane).await?;
-        let finished = self.load_rest(lane).await;
+        let finished = self.finish_or_keep(lane).await;
         self.end_taking(lane);
         finished
+    }
+
+    async fn finish_or_keep(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let is_load = { self.bulk.lock().is_under_way() };
+        if !is_load && self.tree.read_root(lane).await?.is_some() {
+            return Ok(());
+        }
+        self.load_rest(lane).await
     }
 
     /// A bulk load needs to know where entries begin, and that no lane creates the index meanwhile. The caller ends this

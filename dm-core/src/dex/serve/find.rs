@@ -158,7 +158,11 @@ impl Dex<'_> {
             }
             match look {
                 Look::Elsewhere(found) => {
+                    let from = cursor.from;
                     self.tree.learn(lane, cursor, found, self.tree.leaf_image(0));
+                    if cursor.is_sent_back_too_often() {
+                        self.revive(lane, (from, leaf), key).await?;
+                    }
                     moves += 1;
                 }
                 Look::Refused(Refused::NoTenure) => return Err(self.no_tenure(lane, key).into()),

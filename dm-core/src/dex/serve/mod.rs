@@ -16,6 +16,7 @@
 //! | `answer` | what an answer waits for: the lease, the log, a flush |
 //! | `flush` | writing leaves back, and room in the ring |
 //! | `split` | what an insert does when there is no room |
+//! | `merge` | what a delete does that has emptied a leaf |
 //! | `scan` | ascending records, a page at a time, as far as the entries of this compute node reach |
 //! | `create` | the empty index, and its bulk load |
 //! | `own` | opening: table and ring; entries that are taken when operations need them, and given up |
@@ -35,8 +36,8 @@
 //! # What is served
 //!
 //! Point operations on keys of this compute node's entries, and scans of them. A key of another entry is refused with
-//! [`Cause::NotOwner`]. Leaves that split are linked as in every B+-tree. Leaves that are empty stay: there are no merges
-//! yet.
+//! [`Cause::NotOwner`]. Leaves that split are linked as in every B+-tree. A leaf that was emptied is joined to its left
+//! neighbour, unless it is the leftmost one of its parent or of its entry.
 
 mod answer;
 mod change;
@@ -44,6 +45,7 @@ mod create;
 mod find;
 mod flush;
 mod get;
+mod merge;
 mod own;
 mod replay;
 mod scan;
@@ -57,7 +59,7 @@ use super::ownership::Owner;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
 use super::parameters::{Parameters, Scratch};
 use crate::btree::Tree;
-use crate::btree::leaves::{Leaves, SPAN_MAX, key_of};
+use crate::btree::leaves::{Leaves, Looks, SPAN_MAX, key_of};
 use crate::btree::load::BulkLoad;
 use crate::btree::read::Target;
 use crate::btree::sweep::TreeLocks;
@@ -309,6 +311,11 @@ impl Index for Dex<'_> {
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.begin(NO_DEADLINE_NS);
         let _pinned = self.tree.pin(lane);
+        let mut looks = Looks::default();
+        while let Err(interrupt) = self.mend(lane).await {
+            looks.again(interrupt)?;
+            self.overcome(lane, false, interrupt).await?;
+        }
         self.flush_all(lane).await?;
         self.walk(lane).await
     }

@@ -123,7 +123,7 @@ impl Dex<'_> {
     }
 
     /// Copies the leaf to node image 0, if it covers the bound. Returns the LSN for which an answer waits.
-    fn copy_out(&self, lane: &Lane<'_>, place: Place, wanted: &Wanted, bound: &Range<usize>) -> Look<Lsn> {
+    pub(super) fn copy_out(&self, lane: &Lane<'_>, place: Place, wanted: &Wanted, bound: &Range<usize>) -> Look<Lsn> {
         let image = self.tree.leaf_image(0);
         lane.port().with(|scratch| {
             if let Place::Frame(name) = place

@@ -17,7 +17,7 @@
 
 use super::Dex;
 use super::find::Look;
-use super::flush::{FLUSHED, lost};
+use super::flush::FLUSHED;
 use crate::btree::leaves::Leaves;
 use crate::btree::router::Router;
 use crate::dex;
@@ -216,17 +216,7 @@ impl Dex<'_> {
     ) -> Result<(), Interrupt> {
         let (left_image, right_image) = (self.tree.leaf_image(FLUSHED), self.tree.leaf_image(2));
         let right = fresh.address;
-        let staged = loop {
-            let staged =
-                lane.port().with(|scratch| self.store.stage_frame(lane, frozen.frame(), left_image.of_mut(scratch)));
-            match staged {
-                Ok(staged) => break staged,
-                // A flush that was under way when the leaf was frozen.
-                Err(Refused::Flushing | Refused::Busy) => self.store.yield_now(lane).await?,
-                Err(_) => return Err(lost(left).into()),
-            }
-        };
-        dex::flush::stamp(self.flushing(FLUSHED), lane, &staged);
+        let staged = self.stage_frozen(lane, frozen, left).await?;
         self.halve(lane, fresh, (lsn, why));
         lane.port().call(right_image.write_to(Label::Sibling, right)).await?;
         if planted(Mutant::PARENT_BEFORE_LEFT) {

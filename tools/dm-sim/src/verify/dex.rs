@@ -27,7 +27,7 @@ pub struct Dex;
 
 impl TreeKind for Dex {
     const NAME: &'static str = "dex";
-    /// Its places are not collected: leaves are not merged yet.
+    /// Its places are not collected.
     const ORPHAN_COLLECTION: &'static [Mark] = &[];
     const WRITES_RECORDS_AT_ONCE: bool = true;
     const HAS_SPANS: bool = true;
@@ -41,12 +41,11 @@ impl TreeKind for Dex {
         ]
     }
 
-    /// Nothing is merged. Leaves have no locks, and one writer.
+    /// Leaves have no locks, and one writer. Few die in a merge.
     fn rare_marks() -> &'static [Mark] {
         &[
             Mark::RESTART,
             Mark::SELF_FENCED,
-            Mark::MERGE,
             Mark::MERGE_UNDONE,
             Mark::TORN_READ,
             Mark::REDO_REPLAYED,

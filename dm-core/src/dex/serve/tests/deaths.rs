@@ -74,13 +74,14 @@ struct Told {
     pending: Option<(u64, Option<u64>)>,
 }
 
-/// Inserts in an order that splits leaves in their middle, updates and deletes. Returns when all is done, or the compute
-/// node has died.
+/// Inserts in an order that splits leaves in their middle, updates and deletes; then deletes until leaves are joined, and
+/// inserts again. Returns when all is done, or the compute node has died.
 fn work(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, level: Level, told: &mut Told) {
     dex.set_level(lane, level);
-    for step in 0..3 * KEYS {
-        let key = step * 5 % KEYS;
-        let value = (step % 7 != 6).then_some(100 + step);
+    let mixed = (0..3 * KEYS).map(|step| (step * 5 % KEYS, (step % 7 != 6).then_some(100 + step)));
+    let emptied = (3..KEYS).rev().map(|key| (key, None));
+    let again = (0..KEYS / 2).map(|key| (key * 2, Some(200 + key)));
+    for (key, value) in mixed.chain(emptied).chain(again) {
         told.pending = Some((key, value));
         set(dex, lane, key, value.unwrap_or_default(), 0);
         let kind = if value.is_some() { OperationKind::Upsert } else { OperationKind::Delete };

@@ -36,7 +36,9 @@ use std::vec;
 use std::vec::Vec;
 
 mod deaths;
+mod leaving;
 mod levels;
+mod merges;
 mod models;
 mod scans;
 mod splits;
