@@ -2,7 +2,7 @@
 
 use super::fleet::Fleet;
 use super::ledger::version_in;
-use super::writer::{INDEX, key_of};
+use super::writer::INDEX;
 use crate::failure::Failure;
 use crate::members::{held_locks, members, with_read_access};
 use crate::tool::with_tool;
@@ -71,6 +71,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     })?;
     let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
+        tool.take_all_keys()?;
         // All compute nodes have departed. So every chunk can be collected, and every place in it is reached or freed.
         let collected_orphans =
             block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
@@ -95,7 +96,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
         let mut found_records = 0;
         for writer in 0..fleet.plan.writers {
             for (position, entry) in (0..).zip(fleet.entries(writer)?) {
-                let key = key_of(writer, position, fleet.plan.writers);
+                let key = fleet.keys().key(writer, position);
                 verdict.keys += 1;
                 verdict.acknowledged += entry.acknowledged;
                 verdict.in_doubt += u64::from(entry.acknowledged != entry.intended);
