@@ -52,6 +52,10 @@ pub(super) struct Plan {
 /// How long a writer that is continued goes on before it is killed, if it has a substitute, in leases.
 const CONTINUED_LEASES: u32 = 2;
 
+/// Of so many faults that would hit a writer that waits for its keys, one does: it waits for a lease, and would hardly ever
+/// get them.
+const WAITING_SPARED: u64 = 16;
+
 /// Small: every incarnation of a writer takes some, and when it dies, nodes in use stay in it.
 const CHUNK_BYTES: u64 = 64 << 10;
 
@@ -342,6 +346,13 @@ impl Fleet {
 
     fn act(&mut self) -> Result<(), Failure> {
         let writer = self.random.below(self.plan.writers);
+        let waits = |writer: &Writer| !lock(&writer.said).is_at_work(true);
+        if self.owned
+            && self.random.below(WAITING_SPARED) > 0
+            && self.writers[writer as usize].as_ref().is_some_and(waits)
+        {
+            return Ok(());
+        }
         match self.random.below(16) {
             0..=10 => self.kill(writer),
             11..=14 => self.stop(writer),

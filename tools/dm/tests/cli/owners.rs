@@ -129,7 +129,7 @@ fn keys_are_cut_as_the_creator_says() {
         ("--boundaries u64:200,u64:100", &["key u64:100 is not above u64:200"]),
         ("--boundaries u64:0", &["key u64:0 is not above the least key"]),
         ("--boundaries u64:1,,u64:3", &["--boundaries", "key 2 is missing"]),
-        ("--boundaries much-too-long", &["--boundaries", "much-too-long"]),
+        ("--boundaries much-too-long", &["--boundaries", "key of 13 bytes"]),
         ("--boundaries @/no/such/file", &["--boundaries", "/no/such/file"]),
         ("--boundaries a --entries 3", &["--boundaries", "--entries"]),
         ("--entries 0", &["entries of the ownership table 0", "1 to 4096"]),
