@@ -351,8 +351,8 @@ impl ComputeNode {
         })?;
         let mut found = found.map_err(AssemblyError::Catalog)?;
         if let Some(found) = &mut found {
-            // It may have grown.
-            found.root = entry.root;
+            // It may have grown, and another compute node may have made its ownership table.
+            (found.root, found.owners) = (entry.root, entry.owners);
         }
         if found == Some(*entry) { Ok(()) } else { Err(AssemblyError::Dropped { name: entry.name().to_owned() }) }
     }
