@@ -303,7 +303,7 @@ pub(crate) fn with_tool<R>(
 }
 
 /// Ties the lane's lifetime to the fabric's.
-fn leave<'m>(index: &AnyIndex<'_, '_, '_>, fabric: &mut AnyFabric, lane: &Lane<'m>) -> Result<(), OpError> {
+fn leave(index: &AnyIndex<'_, '_, '_>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<(), OpError> {
     let left = block_on(fabric, lane, index.leave(lane));
     if lane.in_doubt() {
         block_on(fabric, lane, index.settle(lane))?;
