@@ -12,7 +12,7 @@ const LEASE: &str = "--lease-ms 800";
 /// Creates an index and puts `records` records into it.
 fn filled(pool: &str, name: &str, options: &str, records: u64) {
     dm(&format!("create {pool} --name {name} --index dex {options}")).good();
-    let lines: String = (0..records).map(|n| format!("put u64:{n} v{n}\n")).collect();
+    let lines = (0..records).map(|n| format!("put u64:{n} v{n}")).collect::<Vec<_>>().join("\n") + "\n";
     dm_fed(&format!("shell {pool} --index {name} {LEASE}"), lines.as_bytes()).good();
 }
 
