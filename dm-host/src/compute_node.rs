@@ -11,14 +11,16 @@ use crate::kinds::{AnyIndex, IndexParameters, with_index};
 use crate::pool::{Opened, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::fabric::Fabric;
-use dm_core::index::catalog;
+use dm_core::index::{catalog, owners};
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
 use dm_core::membership::{Recovery, rows};
-use dm_core::memory::chunks::{self, Granted, RequestIds};
+use dm_core::memory::chunks::{self, Granted, RequestIds, Want};
 use dm_core::memory::{Epochs, Participant, Pin};
-use dm_core::remote::catalog::{Definition, IndexEntry};
-use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
+use dm_core::operation::{Cause, OpError};
+use dm_core::remote::SCRATCH_BYTES;
+use dm_core::remote::catalog::{Definition, IndexEntry, IndexNumber};
+use dm_core::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Guarantees, NodeId};
 use rustix::system::uname;
@@ -197,7 +199,26 @@ impl ComputeNode {
 
     /// Creates an index. Fails if an index of that name exists.
     pub fn create_index(&self, name: &str, parameters: &IndexParameters) -> Result<IndexEntry, PoolError> {
-        parameters.check().map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
+        self.create_index_cut_at(name, parameters, &[])
+    }
+
+    /// Creates an index whose keys have owners, one for each part of the keys: the first part begins at the least key, and each
+    /// of the others at one of `boundaries`, which ascend. The parameters have to say that boundaries are given, and how
+    /// many parts there are. Without boundaries this is [`ComputeNode::create_index`].
+    ///
+    /// The index exists before its boundaries do: if this process dies in between, nobody can open it, and it has to be
+    /// dropped.
+    pub fn create_index_cut_at(
+        &self,
+        name: &str,
+        parameters: &IndexParameters,
+        boundaries: &[Vec<u8>],
+    ) -> Result<IndexEntry, PoolError> {
+        let bad = |source| PoolError::Parameters { name: name.to_owned(), source };
+        parameters.check().map_err(bad)?;
+        let incarnation = self.pool.descriptions()[0].identity.pool_incarnation;
+        // Before anything is written.
+        parameters.table(IndexNumber::NONE, incarnation, boundaries).map_err(bad)?;
         let (block, parameters_version) = parameters.encode();
         let definition = Definition {
             name,
@@ -209,8 +230,32 @@ impl ComputeNode {
         let mut changing = self.changing();
         self.put_back_begun(&mut changing)?;
         self.create_defined(&definition, &mut changing)?;
+        let entry = self.pool.find_index(name)?.0;
+        let table = parameters.table(entry.number, incarnation, boundaries).map_err(bad)?;
+        let Some(table) = table else { return Ok(entry) };
+        if let Err(error) = self.make_owners(&entry, &table) {
+            // Nobody can open it. What led here says more than why it cannot be dropped.
+            let _ = self.drop_entry(&entry, &mut changing);
+            return Err(error);
+        }
         drop(changing);
         Ok(self.pool.find_index(name)?.0)
+    }
+
+    /// Makes the ownership table of an index that this compute node has just created.
+    fn make_owners(&self, entry: &IndexEntry, table: &[u8]) -> Result<(), PoolError> {
+        let failed = |source| PoolError::Owners { name: entry.name().to_owned(), source };
+        let used_up = "this incarnation has used all its requests for chunks: join anew";
+        let request = self.requests.next().ok_or(OpError::harmless(Cause::BadInput(used_up))).map_err(failed)?;
+        let grant = Grant::new(self.member, ChunkKind::Other, entry.number, request);
+        // Old bytes do no harm: the table is written whole.
+        let want = Want { reuse: true, ..Want::new(grant) };
+        let image = SCRATCH_BYTES..SCRATCH_BYTES + table.len();
+        let made = self.pool.with_lane_of_bytes(image.end, |fabric, lane| {
+            lane.port().with(|scratch| scratch[image.clone()].copy_from_slice(table));
+            block_on(fabric, lane, owners::make(lane, self.pool.home(), entry.number, &want, &image, 0))
+        })?;
+        made.map(drop).map_err(failed)
     }
 
     fn create_defined(&self, definition: &Definition<'_>, changing: &mut Changing<'_>) -> Result<(), PoolError> {
@@ -306,8 +351,8 @@ impl ComputeNode {
         })?;
         let mut found = found.map_err(AssemblyError::Catalog)?;
         if let Some(found) = &mut found {
-            // It may have grown.
-            found.root = entry.root;
+            // It may have grown, and another compute node may have made its ownership table.
+            (found.root, found.owners) = (entry.root, entry.owners);
         }
         if found == Some(*entry) { Ok(()) } else { Err(AssemblyError::Dropped { name: entry.name().to_owned() }) }
     }

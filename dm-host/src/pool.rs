@@ -160,6 +160,14 @@ pub enum PoolError {
         /// The reason.
         source: IndexParameterError,
     },
+    /// The ownership table of a new index could not be made.
+    #[error("index \"{name}\" was not created, since its ownership table could not be made: {source}")]
+    Owners {
+        /// Its name.
+        name: String,
+        /// The reason.
+        source: OpError,
+    },
     /// The root word of an index is 0, and the index's memory shows that it had a root.
     #[error("index \"{name}\": {source}")]
     RootLost {

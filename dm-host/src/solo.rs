@@ -1,6 +1,7 @@
 //! Drives one future on one lane to its end on the calling thread: for what a compute node does a few times in its life
 //! - reading superblocks, joining, creating an index - and for tools.
 
+use crate::clock::lease_us;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
@@ -17,6 +18,8 @@ pub fn block_on<'m, F: Fabric<'m>, T>(fabric: &mut F, lane: &Lane<'m>, future: i
     let lanes = std::slice::from_ref(lane);
     let port = lane.port();
     let mut future = pin!(future);
+    // Without a clock no answer is given from what this compute node has cached under its lease.
+    port.set_clock(Some(lease_us));
     port.start();
     let result = loop {
         match poll_once(port, future.as_mut()) {

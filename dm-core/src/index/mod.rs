@@ -84,6 +84,13 @@ pub trait Index: Sync {
         async { Ok(0) }
     }
 
+    /// Takes a part, unless a compute node that lives has it: then the error is
+    /// [`Cause::NotOwner`](crate::operation::Cause::NotOwner). An operation on a key of the part takes it, too, but does not
+    /// wait until it is known whether an owner that is silent is dead; this does, for a lease.
+    fn take_part<'a>(&'a self, _lane: &'a Lane<'_>, _part: u32) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Ok(()) }
+    }
+
     /// The part that has `key`: they are numbered in the order of their keys. Known once [`Index::parts`] has answered.
     fn part_of(&self, _key: &[u8]) -> u32 {
         0

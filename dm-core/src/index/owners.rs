@@ -19,6 +19,7 @@
 use crate::error::VerbError;
 use crate::index::catalog;
 use crate::lane::{Lane, word_at};
+use crate::memory::chunks::{self, Want};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
@@ -27,6 +28,7 @@ use crate::remote::lock_word::RowId;
 use crate::remote::owners::{self, OwnerWord, TableHeader};
 use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
 use crate::verbs::{Label, Request};
+use core::ops::Range;
 use static_assertions::const_assert;
 
 /// Words that one READ brings.
@@ -36,7 +38,7 @@ const_assert!(WINDOW as usize * 8 <= SCRATCH_BYTES && TableHeader::BYTES <= SCRA
 
 /// Names the ownership table of index `number` in the catalog, if none is named yet. Returns the address that is there
 /// afterwards. The table is whole, and nobody owns anything in it. One round trip.
-pub async fn publish(
+pub(crate) async fn publish(
     lane: &Lane<'_>,
     home: &NodeGeometry,
     number: IndexNumber,
@@ -45,6 +47,34 @@ pub async fn publish(
     let cas = Request::cas(Label::Owner, HOME, owners_offset(home, number), 0, table.to_bits());
     let found = lane.port().call(cas).await?.value;
     Ok(if found == 0 { table } else { Address::from_bits(found) })
+}
+
+/// Makes the ownership table of index `number`, whose image is in the scratch at `image`, and names it in the catalog,
+/// unless one is named already. Returns the address that is there afterwards. `want`: a request for a chunk of memory node
+/// 0 of kind [`Other`](crate::remote::chunk::ChunkKind::Other), which may have old bytes. `scratch` has room for a word.
+///
+/// Round trips: those of a grant, the table's WRITE, the CAS.
+pub async fn make(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    number: IndexNumber,
+    want: &Want,
+    image: &Range<usize>,
+    scratch: usize,
+) -> Result<Address, OpError> {
+    if image.len() as u64 > home.chunk_bytes {
+        let what = "the ownership table is larger than a chunk of the pool";
+        return Err(OpError::harmless(Cause::BadInput(what)));
+    }
+    let chunk = chunks::grant(lane, HOME, home, want, scratch).await?.ok_or(OpError::harmless(Cause::PoolFull))?;
+    // Whole before it is named.
+    lane.port().call(Request::write(Label::Owner, HOME, chunk.offset, image.len(), image.start)).await?;
+    let mine = Address::new(HOME, chunk.offset, 0);
+    let named = publish(lane, home, number, mine).await?;
+    if named != mine {
+        chunks::release(lane, home, &chunk, true).await?;
+    }
+    Ok(named)
 }
 
 /// Where the ownership table of index `number` is; null: the catalog names none yet. `scratch` has room for a word. One

@@ -12,6 +12,7 @@
 //! take effect.
 
 use super::{Changing, ComputeNode, Membership};
+use crate::kinds::IndexParameters;
 use crate::pool::{InUse, Known, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::index::catalog;
@@ -71,6 +72,10 @@ impl ComputeNode {
         let mut changing = self.changing();
         self.finish_drops(&mut changing)?;
         let entry = self.pool.find_entry(name)?;
+        // The new index would have no boundaries, if they were given.
+        IndexParameters::of(&entry)
+            .and_then(|parameters| parameters.table(entry.number, 0, &[]))
+            .map_err(|source| PoolError::Parameters { name: name.to_owned(), source })?;
         self.drop_entry(&entry, &mut changing)?;
         let definition = Definition {
             name,
@@ -108,7 +113,7 @@ impl ComputeNode {
         Ok(())
     }
 
-    fn drop_entry(&self, entry: &IndexEntry, changing: &mut Changing<'_>) -> Result<(), PoolError> {
+    pub(super) fn drop_entry(&self, entry: &IndexEntry, changing: &mut Changing<'_>) -> Result<(), PoolError> {
         // First without a trace, so that only an index that is opened just now is missing for a moment.
         self.check_unused(entry)?;
         let by = (self.member, changing.next());

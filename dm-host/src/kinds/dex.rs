@@ -9,7 +9,7 @@ use dm_core::dex::leaf::Leaf;
 use dm_core::dex::log::ring::Ring;
 use dm_core::dex::log::staging::{Log, STAGING_LINES_MIN, mark_words};
 use dm_core::dex::ownership::partition::EntryCell;
-use dm_core::dex::parameters::Parameters;
+use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::dex::serve::{Dex, OwnersRoom, Parts};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
@@ -80,6 +80,28 @@ impl Kind for Parameters {
         });
         run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?);
         Ok(())
+    }
+
+    fn table(
+        &self,
+        number: IndexNumber,
+        pool_incarnation: u64,
+        boundaries: &[Vec<u8>],
+    ) -> Result<Option<Vec<u8>>, ParameterError> {
+        if self.cut != Cut::Given {
+            let no = |_| ParameterError::Boundaries { entry: 1, what: "keys are not cut at boundaries that are given" };
+            return boundaries.first().map_or(Ok(None), |boundary| Err(no(boundary)));
+        }
+        let (given, entries) = (boundaries.len() as u64 + 1, u64::from(self.entries));
+        if given < entries {
+            let entry = u32::try_from(given).unwrap_or(u32::MAX);
+            return Err(ParameterError::Boundaries { entry, what: "its boundary, the least key, is not given" });
+        }
+        let mut image = vec![0; self.table_shape()?.bytes()];
+        let writer = self.begin_table(number, pool_incarnation, &mut image)?;
+        // More boundaries than entries are refused here.
+        writer.given(boundaries.iter().map(Vec::as_slice))?;
+        Ok(Some(image))
     }
 
     fn requests<'i>(index: &'i Dex<'_>) -> &'i RequestIds {

@@ -68,6 +68,24 @@ pub trait Kind: KindParameters + 'static {
         self.with_each(slice::from_ref(place), spending, of_one)?.ok_or(AssemblyError::Impossible("an index nowhere"))
     }
 
+    /// The image of the ownership table of a new index, whose keys are cut at `boundaries`. `None`: the index has none, or the
+    /// first compute node that opens it makes it. `Err`: these boundaries make none.
+    fn table(
+        &self,
+        number: IndexNumber,
+        pool_incarnation: u64,
+        boundaries: &[Vec<u8>],
+    ) -> Result<Option<Vec<u8>>, ParameterError> {
+        let _ = (number, pool_incarnation);
+        if boundaries.is_empty() {
+            return Ok(None);
+        }
+        Err(ParameterError::Boundaries {
+            entry: 1,
+            what: "the index does not cut its keys at boundaries that are given",
+        })
+    }
+
     /// What numbers the index's requests for chunks; items over it share the numbers.
     fn requests<'i>(index: &'i Self::Index<'_>) -> &'i RequestIds;
 
@@ -178,7 +196,33 @@ pub fn with_index<R>(
     result.ok_or(AssemblyError::Impossible("an index that was not run"))
 }
 
+impl AnyIndex<'_, '_, '_> {
+    /// Takes all parts of the index, or of the one below the items, unless a compute node that lives has one: then the
+    /// error is [`NotOwner`](dm_core::operation::Cause::NotOwner). See [`Index::take_part`]. Returns how many parts there
+    /// are; 0: keys have no owners.
+    pub async fn take_all_parts(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
+        match_kind!(self, AnyIndex(form) => {
+            let below = form.below();
+            let parts = below.parts(lane).await?;
+            for part in 0..parts {
+                below.take_part(lane, part).await?;
+            }
+            Ok(parts)
+        })
+    }
+}
+
 impl IndexParameters {
+    /// See [`Kind::table`].
+    pub(crate) fn table(
+        &self,
+        number: IndexNumber,
+        pool_incarnation: u64,
+        boundaries: &[Vec<u8>],
+    ) -> Result<Option<Vec<u8>>, IndexParameterError> {
+        Ok(match_kind!(&self.below, Below(below) => below.table(number, pool_incarnation, boundaries))?)
+    }
+
     /// See [`Kind::evidence`].
     pub(crate) fn evidence(&self, number: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>> {
         match_kind!(&self.below, Below(below) => below.evidence(number, chunk))

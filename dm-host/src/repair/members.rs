@@ -35,6 +35,8 @@ pub struct Member {
     pub epoch: u64,
     /// Its lease, if it has announced one.
     pub lease: Option<Duration>,
+    /// The address of the first chunk of its log ring; 0: it has none.
+    pub ring: u64,
     /// For how long, at least, its heartbeat has not moved; zero if it moved while it was watched.
     pub unresponsive: Duration,
 }
@@ -85,6 +87,7 @@ pub fn members(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<V
             host: view.life.map(|life| life.host.to_owned()),
             heartbeat: row.heartbeat.get(),
             epoch: row.epoch.get(),
+            ring: view.life.map_or(0, |life| life.ring),
             lease: view.life.and_then(|life| life.lease_ns).map(Duration::from_nanos),
             unresponsive: Duration::ZERO,
         });

@@ -1,12 +1,14 @@
 //! What commands that work by hand share: a pool named on the command line, one lane, text for keys and values.
 
 use crate::failure::Failure;
+use crate::members::{members, with_read_access};
 use crate::notation::{Format, parse, parse_item, show, show_item};
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::operation::{Cause, Census, OpError, Operation, Outcome, Part};
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
@@ -160,6 +162,25 @@ impl Tool<'_, '_, '_, '_> {
         self.walk().map_err(Failure::run)
     }
 
+    /// Takes all keys of an index whose keys have owners. Fails if a compute node that lives has some: it would refuse
+    /// their keys to this one, and has changes that are not in the pool.
+    pub(crate) fn take_all_keys(&mut self) -> Result<(), Failure> {
+        let taken = block_on(self.fabric, self.lane, self.index.take_all_parts(self.lane));
+        if self.lane.in_doubt() {
+            let _ = block_on(self.fabric, self.lane, self.index.settle(self.lane));
+        }
+        match taken {
+            Ok(_) => Ok(()),
+            Err(OpError { cause: Cause::NotOwner { row, .. }, .. }) => Err(Failure::Run(format!(
+                "index \"{}\": {} owns some of its keys, and no other compute node can read or write those: close the program \
+                 there first (dm inspect says who owns how much)",
+                self.name,
+                owner(self.pool, row)
+            ))),
+            Err(error) => Err(Failure::run(error)),
+        }
+    }
+
     /// Puts a key and, for writes, a value into the scratch. `Err` names what has a length that is not allowed.
     pub(crate) fn arguments(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         self.argument(Part::Key, key)?;
@@ -247,7 +268,15 @@ impl Tool<'_, '_, '_, '_> {
     }
 }
 
-/// Opens index `name` on one lane of `node`.
+/// A compute node that owns keys, in messages.
+fn owner(pool: &Pool, row: RowId) -> String {
+    let members = with_read_access(pool, |fabric, lane| Ok(members(pool, fabric, lane)?)).unwrap_or_default();
+    let member = members.into_iter().find(|member| member.row == row);
+    let host = member.and_then(|member| member.host).map_or_else(String::new, |host| format!(" (host {host})"));
+    format!("compute-node row {}{host}", row.0)
+}
+
+/// Opens index `name` on one lane of `node`, and gives up afterwards what only this compute node has of it.
 pub(crate) fn with_tool<R>(
     node: &ComputeNode,
     name: &str,
@@ -261,7 +290,23 @@ pub(crate) fn with_tool<R>(
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let pool = node.pool();
-        run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters, pool, name })
+        let result = run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters, pool, name });
+        if let Err(error) = leave(&index, &mut fabric, &lane) {
+            // Something in the pool may still name this compute node: its row has to be swept.
+            node.mark_unsettled();
+            // What went wrong before says more.
+            return result.and(Err(Failure::Run(format!("index \"{name}\" was not given up: {error}"))));
+        }
+        result
     })
     .map_err(Failure::run)?
+}
+
+/// Ties the lane's lifetime to the fabric's.
+fn leave(index: &AnyIndex<'_, '_, '_>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<(), OpError> {
+    let left = block_on(fabric, lane, index.leave(lane));
+    if lane.in_doubt() {
+        block_on(fabric, lane, index.settle(lane))?;
+    }
+    left
 }

@@ -134,6 +134,11 @@ impl<'s> Partition<'s> {
         self.boundary(rank as usize)
     }
 
+    /// The entry whose boundary has that rank.
+    pub fn entry_of_rank(&self, rank: u32) -> Option<u32> {
+        self.order.get(rank as usize).copied()
+    }
+
     /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
     pub fn rank_of(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.order.len());

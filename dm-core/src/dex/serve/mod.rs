@@ -353,6 +353,11 @@ impl Index for Dex<'_> {
         Ok(self.open(lane).await?.partition.count())
     }
 
+    async fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Result<(), OpError> {
+        lane.begin(Operation::WAIT_NS_DEFAULT);
+        self.take_rank(lane, part).await
+    }
+
     fn part_of(&self, key: &[u8]) -> u32 {
         self.partition().rank_of(key) as u32
     }

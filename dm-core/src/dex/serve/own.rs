@@ -20,8 +20,9 @@
 //! **If it fails or is dropped**, [`Dex::settle`] lets the next lane begin anew. Each step finds what was done before: the
 //! table by the catalog, chunks by their requests' numbers, an entry by its word.
 //!
-//! **The table is made by the first that opens**, if its boundaries follow from the parameters. It is whole before the catalog
-//! names it, and of several that make one, the CAS of the catalog's word decides.
+//! **The table is made by the first that opens**, if its boundaries follow from the parameters; else by the creator, which was
+//! told where keys are cut ([`owners::make`]). It is whole before the catalog names it, and of several that make one, the CAS
+//! of the catalog's word decides.
 //!
 //! Round trips of opening: superblock; row; catalog's word; table; two for each chunk of the ring; ring; row. Of an entry
 //! that is free: two. Of one whose owner lives: two, its word and the owner's row. Of one whose owner is dead: those of
@@ -32,7 +33,7 @@ use super::{Dex, Owner};
 use crate::btree::leaves::key_of;
 use crate::dex::log::append;
 use crate::dex::log::ring::{RING_CHUNKS, Ring, RingOwner};
-use crate::dex::ownership::partition::{EntryCell, Partition, Tenure};
+use crate::dex::ownership::partition::{EntryCell, NotOwner, Partition, Tenure};
 use crate::dex::ownership::steps::{Entry, TableSite, read_table};
 use crate::dex::ownership::table::{Table, TableError, TableShape};
 use crate::dex::recover::{self, recover};
@@ -96,6 +97,15 @@ pub(super) enum Taking {
     Entry(u32),
 }
 
+/// What a lane does about the owner of an entry that it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It looks once, and watches only an owner that has been silent for a while.
+    Look,
+    /// It watches the owner until that is known to live, or to be dead.
+    Watch,
+}
+
 /// Numbers of the requests for chunks, so that an opening that begins anew finds what it has: the table's, then the ring's.
 pub(super) type RequestNumbers = [Option<RequestId>; 1 + RING_CHUNKS];
 
@@ -125,7 +135,7 @@ impl<'s> Dex<'s> {
         let taken = match self.tenure_at(lane, key) {
             Ok(tenure) => Ok(Some(tenure)),
             Err(_) if is_over => Ok(None),
-            Err(_) => self.take_entry(lane, entry).await,
+            Err(_) => self.take_entry(lane, entry, Patience::Look).await,
         };
         self.end_taking(lane);
         match taken? {
@@ -137,15 +147,31 @@ impl<'s> Dex<'s> {
         }
     }
 
+    /// Takes the entry whose boundary has that rank, and waits until it is known whether its owner lives.
+    pub(super) async fn take_rank(&self, lane: &Lane<'_>, rank: u32) -> Result<(), OpError> {
+        let partition = &self.open(lane).await?.partition;
+        let entry = partition.entry_of_rank(rank).ok_or(bad("a part that the index does not have"))?;
+        self.begin_taking(lane, Taking::Entry(entry)).await?;
+        let taken = if self.left.load(Ordering::Acquire) {
+            Ok(None)
+        } else {
+            self.take_entry(lane, entry, Patience::Watch).await
+        };
+        self.end_taking(lane);
+        let word = partition.word(entry);
+        let not_owner = NotOwner { entry, row: word.row(), epoch: word.epoch() };
+        taken?.map(|_| ()).ok_or(Self::not_owner(not_owner))
+    }
+
     /// `None`: a compute node that lives has it.
-    async fn take_entry(&self, lane: &Lane<'_>, entry: u32) -> Result<Option<Tenure>, OpError> {
+    async fn take_entry(&self, lane: &Lane<'_>, entry: u32, patience: Patience) -> Result<Option<Tenure>, OpError> {
         let opened = self.open(lane).await?;
         let site = self.table_site(opened);
         loop {
             lane.check_deadline()?;
             let mut found = site.claim(lane, entry).await?;
             if let Entry::Others(word) = found
-                && site.may_be_dead(lane, entry, word.row()).await?
+                && (patience == Patience::Watch || site.may_be_dead(lane, entry, word.row()).await?)
             {
                 found = site.look_after(lane, entry).await?;
             }
@@ -291,19 +317,12 @@ impl<'s> Dex<'s> {
                 self.parameters.even_table(tree.number, pool_incarnation, image)
             });
             if made.map_err(|_| bad("keys cannot be cut as the parameters say"))?.is_none() {
-                return Err(bad("the ownership table was not made yet: its creator says where keys are cut"));
+                let what = "the ownership table was not made: the creator of the index says where keys are cut, and is about to, \
+                            or has died before";
+                return Err(bad(what));
             }
-            if bytes as u64 > home.chunk_bytes {
-                return Err(bad("the ownership table is larger than a chunk of the pool"));
-            }
-            let want = self.want(0, ChunkKind::Other)?;
-            let chunk = chunks::grant(lane, HOME, home, &want, at).await?.ok_or(OpError::harmless(Cause::PoolFull))?;
-            port.call(Request::write(Label::Owner, HOME, chunk.offset, bytes, room.start)).await?;
-            let mine = Address::new(HOME, chunk.offset, 0);
-            named = owners::publish(lane, home, tree.number, mine).await?;
-            if named != mine {
-                chunks::release(lane, home, &chunk, true).await?;
-            }
+            let (want, image) = (self.want(0, ChunkKind::Other)?, room.start..room.start + bytes);
+            named = owners::make(lane, home, tree.number, &want, &image, at).await?;
         }
         let ends = named.offset().saturating_add(self.table_shape()?.bytes() as u64 - 1);
         let in_heap = home.chunk_of(named.offset()).is_some() && home.chunk_of(ends).is_some();
@@ -406,7 +425,7 @@ impl<'s> Dex<'s> {
         let recovers =
             |entry| matches!(owner(entry), Some(Owner::Recovering { finder, .. }) if finder == partition.me());
         for entry in (0..partition.count()).filter(|&entry| recovers(entry)) {
-            self.take_entry(lane, entry).await?;
+            self.take_entry(lane, entry, Patience::Look).await?;
         }
         let mine = |entry| owner(entry) == Some(Owner::Owned(partition.me()));
         for entry in (0..partition.count()).filter(|&entry| mine(entry)) {

@@ -4,8 +4,9 @@
 //! takes the node's lock. So the command joins as a compute node. A walk ends at the first damage that it meets. An
 //! index may look damaged while others change it: such a walk is repeated, and counts if every one finds damage.
 
+use super::inspect::owners::{Access, Ownership};
 use crate::failure::{Failure, print};
-use crate::members::{members, on_lane, with_read_access};
+use crate::members::{members, on_lane, watch, with_read_access};
 use crate::report::Tree;
 use crate::report::text::{counted, counted_as};
 use crate::tool::{PoolArguments, Tool, WalkError, with_tool};
@@ -17,6 +18,7 @@ use dm_host::pool::{Pool, PoolError, pool_name};
 use dm_host::solo::block_on;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Walks that have to find damage before it is told.
 const WALKS: usize = 3;
@@ -69,6 +71,8 @@ struct CheckedIndex {
     state: State,
     /// What is damaged and where, or why it was not checked.
     what: Option<String>,
+    /// What the walk did not see of an index whose keys have owners.
+    unseen: Option<String>,
     tree: Option<Tree>,
 }
 
@@ -88,13 +92,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             with_tool(&node, entry.name(), |tool| Ok(walk(tool, arguments.records)))
                 .unwrap_or_else(|failure| Err(WalkError::Failed(failure.to_string())))
         });
+        let ownership = ownership(&memory.pool, entry, arguments.pool.terms()?.lease_ns())?;
+        let unseen = ownership.as_ref().and_then(Ownership::unseen);
         let (state, what, tree) = match walked {
+            Err(WalkError::Damaged(what)) if let Some(why) = ownership.and_then(|owners| owners.unrecovered()) => {
+                (State::NotChecked, Some(format!("{why}; a walk says: {what}")), None)
+            }
             Ok(census) => (State::Sound, None, Some(Tree::from(&census))),
             Err(WalkError::Damaged(what)) => (State::Damaged, Some(what), None),
             Err(WalkError::Failed(what)) => (State::NotChecked, Some(what), None),
         };
         let (number, name, kind) = (entry.number.get(), entry.name().to_owned(), entry.kind.name());
-        indexes.push(CheckedIndex { number, name, kind, state, what, tree });
+        indexes.push(CheckedIndex { number, name, kind, state, what, unseen, tree });
     }
     let checked = Checked { pool: pool_name(memory.pool.descriptions()[0].identity.pool_id), damage, indexes };
     if arguments.json {
@@ -104,6 +113,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&render(&checked))?;
     }
     verdict(&checked)
+}
+
+/// Who owns the keys of an index, if they have owners.
+fn ownership(pool: &Pool, entry: &IndexEntry, lease_ns: u64) -> Result<Option<Ownership>, Failure> {
+    // A compute node that opened the index since may have made the table.
+    let entry = pool.find_index(entry.name()).map_or(*entry, |(entry, _)| entry);
+    if entry.owners.is_null() {
+        return Ok(None);
+    }
+    with_read_access(pool, |fabric, lane| {
+        let mut rows = members(pool, fabric, lane)?;
+        watch(pool, fabric, lane, &mut rows, Duration::from_nanos(lease_ns / 4))?;
+        Access { pool, fabric, lane }.ownership(&entry, &rows)
+    })
 }
 
 /// An index that had a root and has none is damaged, not empty.
@@ -116,6 +139,10 @@ fn check_root(pool: &Pool, entry: &IndexEntry) -> Result<(), WalkError> {
 }
 
 fn walk(tool: &mut Tool<'_, '_, '_, '_>, records: bool) -> Result<Census, WalkError> {
+    if records {
+        // A scan would be refused by other owners; and it has to see what the walk sees.
+        tool.take_all_keys().map_err(|failure| WalkError::Failed(failure.to_string()))?;
+    }
     let mut walked = tool.walk();
     for _ in 1..WALKS {
         if matches!(walked, Err(WalkError::Damaged(_))) {
@@ -159,13 +186,14 @@ fn damage_outside(pool: &Pool) -> Result<Vec<String>, Failure> {
 
 fn render(checked: &Checked) -> String {
     let mut text = format!("pool \"{}\", {}\n", checked.pool, indexes(checked.indexes.len()));
-    for CheckedIndex { name, kind, state, what, tree, .. } in &checked.indexes {
+    for CheckedIndex { name, kind, state, what, unseen, tree, .. } in &checked.indexes {
+        let unseen = unseen.as_ref().map_or_else(String::new, |unseen| format!(" ({unseen})"));
         let what = what.as_deref().unwrap_or_default();
         // Writing to a string does not fail, here and below.
         let _ = match (state, tree) {
             (State::Sound, Some(tree)) => writeln!(
                 text,
-                "index \"{name}\" ({kind}): sound: {}, {}, {}, {}",
+                "index \"{name}\" ({kind}): sound: {}, {}, {}, {}{unseen}",
                 counted(tree.records, "record"),
                 counted(tree.levels, "level"),
                 counted_as(tree.leaves, "leaf", "leaves"),

@@ -47,8 +47,8 @@ pub(super) struct Arguments {
     kinds: CreateOptions,
 }
 
-/// The parameters asked for, checked.
-fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
+/// The parameters asked for, checked, and the keys at which the index is cut, if they are given.
+fn parameters(arguments: &Arguments) -> Result<(IndexParameters, Vec<Vec<u8>>), Failure> {
     let Arguments { index, items, key_bytes, value_bytes, leaf_span, inner_span, .. } = *arguments;
     if items {
         if leaf_span.is_some() || inner_span.is_some() || arguments.kinds.given_but_of(None).is_some() {
@@ -66,18 +66,18 @@ fn parameters(arguments: &Arguments) -> Result<IndexParameters, Failure> {
         };
         let parameters = IndexParameters::with_items(index.0, sizes).map_err(Failure::usage)?;
         parameters.check().map_err(Failure::usage)?;
-        return Ok(parameters);
+        return Ok((parameters, Vec::new()));
     }
     let spans = Spans { leaf: leaf_span, inner: inner_span };
     index.create((key_bytes.unwrap_or(8), value_bytes.unwrap_or(8)), spans, &arguments.kinds)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let parameters = parameters(arguments)?;
+    let (parameters, boundaries) = parameters(arguments)?;
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     let entry = node
-        .create_index(&arguments.name, &parameters)
+        .create_index_cut_at(&arguments.name, &parameters, &boundaries)
         .map_err(|error| Failure::Run(format!("index \"{}\": {error}", arguments.name)))?;
     print(&format!("index \"{}\", number {}: {parameters}\n", arguments.name, entry.number.get()))
 }

@@ -117,6 +117,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     with_tool(&node, &arguments.index, |tool| {
         let path = &arguments.file;
         let mut destination = Destination::open(path)?;
+        tool.take_all_keys()?;
         let wanted = if arguments.in_use { None } else { Some(walked(tool)?) };
         let count = write_dump(tool, &mut destination, path, wanted)?;
         let is_file = matches!(destination, Destination::File { .. });
@@ -372,6 +373,8 @@ fn load_from<R: Read>(
         Err(error) => return Err(Failure::run(error)),
     };
     let loaded = with_tool(&node, name, |tool| {
+        // Before anything is written: a record whose key another compute node owns would be refused.
+        tool.take_all_keys()?;
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
         let bulk_loads = reader.parameters.items.is_none();

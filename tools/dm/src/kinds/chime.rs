@@ -62,6 +62,10 @@ impl CommandLine for Parameters {
         Swept { name: "hotspot-mib", range: (0, 1 << 16), set: |options, value| options.hotspot_mib = value },
     ];
 
+    fn small(self) -> Self {
+        Self { leaf_span: 16, inner_span: 8, neighborhood: 4, ..self }
+    }
+
     fn create((key_bytes, value_bytes): (usize, usize), spans: Spans, options: &Create) -> Result<Self, Failure> {
         let default = Self::with_sizes(key_bytes, value_bytes);
         let parameters = Self {

@@ -41,6 +41,26 @@ pub trait CommandLine: Kind {
     /// The parameters of an index with keys and values of one size, checked: see [`KindName::create`].
     fn create(sizes: (usize, usize), spans: Spans, options: &Self::Create) -> Result<Self, Failure>;
 
+    /// The keys at which an index is cut into parts that have owners, if the options of `dm create` give them.
+    fn boundaries(&self, options: &Self::Create) -> Result<Vec<Vec<u8>>, Failure> {
+        let _ = options;
+        Ok(Vec::new())
+    }
+
+    /// The same with small nodes, which split and merge all the time. Each has several lines, so that a death can tear it.
+    /// For `dm soak`.
+    #[must_use]
+    fn small(self) -> Self {
+        self
+    }
+
+    /// The same for keys that have owners: keys of eight bytes, numbers below `keys`, are cut into `owners` parts of equal
+    /// width. `None`: any compute node serves any key.
+    fn cut(self, owners: u32, keys: u64) -> Option<Self> {
+        let _ = (owners, keys);
+        None
+    }
+
     /// Sets what the options of `dm bench` say of the parameters, and checks it.
     fn bench(&mut self, options: &Self::Bench) -> Result<(), Failure> {
         let _ = options;
@@ -197,20 +217,39 @@ macro_rules! kinds {
         }
 
         impl KindName {
-            /// The parameters of an index with keys and values of one size, checked.
+            /// The parameters of an index with keys and values of one size, checked; and the keys at which it is cut, if they
+            /// are given.
             pub fn create(
                 self,
                 sizes: (usize, usize),
                 spans: Spans,
                 options: &CreateOptions,
-            ) -> Result<IndexParameters, Failure> {
+            ) -> Result<(IndexParameters, Vec<Vec<u8>>), Failure> {
                 match self.0 {
                     $(
                         IndexKind::$Kind => {
                             let own = &options.$kind;
                             let has_none = options.given_but_of(Some(self.0));
-                            created::<dm_core::$kind::parameters::Parameters>(sizes, spans, own, has_none)
-                                .map(IndexParameters::from)
+                            let below =
+                                created::<dm_core::$kind::parameters::Parameters>(sizes, spans, own, has_none)?;
+                            Ok((IndexParameters::from(below), CommandLine::boundaries(&below, own)?))
+                        }
+                    )*
+                    #[allow(unreachable_patterns, reason = "a build may have every kind")]
+                    kind => Err(Failure::Usage(format!("this program has no {} indexes", kind.name()))),
+                }
+            }
+        }
+
+        impl KindName {
+            /// The parameters of an index for `dm soak`, with `owners` writers of keys that are numbers below `keys`; and
+            /// whether its keys have owners.
+            pub fn soak(self, value_bytes: usize, owners: u32, keys: u64) -> Result<(IndexParameters, bool), Failure> {
+                match self.0 {
+                    $(
+                        IndexKind::$Kind => {
+                            soaked::<dm_core::$kind::parameters::Parameters>(value_bytes, owners, keys)
+                                .map(|(below, owned)| (IndexParameters::from(below), owned))
                         }
                     )*
                     #[allow(unreachable_patterns, reason = "a build may have every kind")]
@@ -289,6 +328,14 @@ fn created<P: CommandLine>(
         return Err(Failure::Usage(format!("--{option}: {one} {} index has none", P::TITLE)));
     }
     P::create(sizes, spans, options)
+}
+
+/// See [`KindName::soak`].
+fn soaked<P: CommandLine>(value_bytes: usize, owners: u32, keys: u64) -> Result<(P, bool), Failure> {
+    let small = P::with_sizes(8, value_bytes).small();
+    let (parameters, is_cut) = small.cut(owners, keys).map_or((small, false), |cut| (cut, true));
+    parameters.check().map_err(Failure::usage)?;
+    Ok((parameters, is_cut))
 }
 
 const fn is_radix_of<P: CommandLine>(_: &P) -> bool {

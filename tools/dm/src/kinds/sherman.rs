@@ -12,6 +12,10 @@ impl CommandLine for Parameters {
     type Create = NoOptions;
     type Bench = NoOptions;
 
+    fn small(self) -> Self {
+        Self { leaf_span: 12, inner_span: 8, ..self }
+    }
+
     fn create((key_bytes, value_bytes): (usize, usize), spans: Spans, _: &NoOptions) -> Result<Self, Failure> {
         // Checked with spans within their limits first, so that sizes out of range do not reach the arithmetic.
         let (leaf_span, inner_span) = (spans.leaf.unwrap_or(2), spans.inner.unwrap_or(2));

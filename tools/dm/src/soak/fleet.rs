@@ -1,11 +1,19 @@
 //! The processes of a soak, and what is done to them.
+//!
+//! **A writer that is stopped** for longer than a lease is missed by nobody if any compute node serves any key: others
+//! wait for its locks, or for nothing. If keys have owners, the soak starts a *substitute*: another process of the same writer,
+//! which takes the keys over when the lease of the stopped one is over. That one is continued later. It has to be dead
+//! before the substitute owns the keys, since on shared memory nothing else keeps it from writing. If it is alive, because
+//! the substitute was not that fast, it goes on or ends by itself, and is killed in the end.
 
-use super::ledger::{Entry, Ledger};
-use super::writer::{INDEX, PARAMETERS, REFUSED, Summary, VIOLATION};
+use super::ledger::{Entry, Keys, Ledger, VALUE_BYTES};
+use super::writer::{DEPOSED, INDEX, REFUSED, Summary, VIOLATION};
 use crate::failure::Failure;
+use crate::kinds::KindName;
 use crate::members::{held_locks, with_read_access};
 use crate::pool::{Children, Start};
 use crate::report::repaired::Repaired;
+use crate::tool::with_tool;
 use crate::workload::random::Random;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::verbs::NodeId;
@@ -28,6 +36,7 @@ use tempfile::TempDir;
 /// What to run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    pub(super) index: KindName,
     pub(super) seed: u64,
     pub(super) writers: u64,
     pub(super) keys: u64,
@@ -39,6 +48,13 @@ pub(super) struct Plan {
     #[cfg(feature = "planted")]
     pub(super) plant: Option<String>,
 }
+
+/// How long a writer that is continued goes on before it is killed, if it has a substitute, in leases.
+const CONTINUED_LEASES: u32 = 2;
+
+/// Of so many faults that would hit a writer that waits for its keys, one does: it waits for a lease, and would hardly ever
+/// get them.
+const WAITING_SPARED: u64 = 16;
 
 /// Small: every incarnation of a writer takes some, and when it dies, nodes in use stay in it.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -72,8 +88,14 @@ pub struct Events {
     pub stopped: u64,
     /// Of these, writers that other processes ended meanwhile.
     pub stopped_ended: u64,
-    /// Of these, writers that continued, since no other process had wanted a lock of theirs.
+    /// Of these, writers that continued, since no other process had wanted a lock of theirs, or their keys.
     pub stopped_went_on: u64,
+    /// Substitutes started for writers that were stopped and own keys.
+    pub substitutes: u64,
+    /// Writers that ended by themselves, since a later process of the same writer had the keys.
+    pub deposed: u64,
+    /// Writers that continued although they had a substitute, and that the soak killed later.
+    pub continued_killed: u64,
     /// Writers that killed themselves between two lines of a WRITE, as they were told to.
     pub died_in_writes: u64,
     /// Writers that ran, and were ended by other processes all the same: too slow for their lease.
@@ -108,8 +130,17 @@ struct Writer {
 #[derive(Default)]
 struct Said {
     row: Option<u16>,
+    /// It has had its keys.
+    is_holder: bool,
     summary: Option<Summary>,
     errors: String,
+}
+
+impl Said {
+    /// Whether a compute node works under its name, and, if keys have owners, has had its own.
+    const fn is_at_work(&self, owned: bool) -> bool {
+        self.row.is_some() && (!owned || self.is_holder)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -119,6 +150,10 @@ enum State {
     Stopped {
         until: Instant,
         hunted: bool,
+    },
+    /// Continued, while a substitute waits for its keys. Later it is killed.
+    Continued {
+        until: Instant,
     },
 }
 
@@ -137,6 +172,12 @@ pub(super) struct Fleet {
     pub(super) violations: Vec<String>,
     random: Random,
     writers: Vec<Option<Writer>>,
+    /// Of each writer that owns keys, the process that was stopped, and that the one above is the substitute of.
+    stopped: Vec<Option<Writer>>,
+    /// Keys have owners.
+    owned: bool,
+    /// Processes of writers started so far.
+    processes: u64,
     repair: Option<Repair>,
     /// Connected without joining: to look at locks.
     pool: Arc<Pool>,
@@ -147,6 +188,8 @@ pub(super) struct Fleet {
 impl Fleet {
     /// Starts memory nodes and writers.
     pub(super) fn start(plan: Plan) -> Result<Self, Failure> {
+        let (parameters, owned) =
+            plan.index.soak(VALUE_BYTES, plan.writers as u32, plan.writers.saturating_mul(plan.keys))?;
         let start = Start {
             memory_nodes: plan.memory_nodes,
             region_bytes: plan.region_bytes(),
@@ -159,12 +202,26 @@ impl Fleet {
         let directory = TempDir::with_prefix("dm-soak-").map_err(Failure::run)?;
         {
             let node = pool.join(1, Membership::default()).map_err(Failure::run)?;
-            node.create_index(INDEX, &PARAMETERS.into()).map_err(Failure::run)?;
+            node.create_index(INDEX, &parameters).map_err(Failure::run)?;
         }
         let random = Random::stream(plan.seed, 0);
-        let writers = (0..plan.writers).map(|_| None).collect();
+        let none = || (0..plan.writers).map(|_| None).collect();
+        let (writers, stopped) = (none(), none());
         let (events, violations) = (Events::default(), Vec::new());
-        let mut fleet = Self { plan, events, violations, random, writers, repair: None, pool, children, directory };
+        let mut fleet = Self {
+            plan,
+            events,
+            violations,
+            random,
+            writers,
+            stopped,
+            owned,
+            processes: 0,
+            repair: None,
+            pool,
+            children,
+            directory,
+        };
         for writer in 0..fleet.plan.writers {
             Ledger::create(&fleet.ledger(writer), fleet.plan.keys).map_err(Failure::run)?;
             fleet.start_writer(writer)?;
@@ -179,6 +236,11 @@ impl Fleet {
     /// The lease, in the engine's type. The command line was checked.
     pub(super) fn terms(&self) -> LeaseConfig {
         LeaseConfig::of(self.plan.lease.as_nanos() as u64).unwrap_or(LeaseConfig::HARDWARE)
+    }
+
+    /// Which keys there are, and whose.
+    pub(super) fn keys(&self) -> Keys {
+        Keys { writers: self.plan.writers, each: self.plan.keys, owned: self.owned }
     }
 
     /// Reads the ledger of a writer.
@@ -204,12 +266,18 @@ impl Fleet {
 
     fn start_writer(&mut self, writer: u64) -> Result<(), Failure> {
         let seed = self.random.next_u64();
+        self.processes += 1;
         let mut command = self.command("soak-writer")?;
         command.arg("--ledger").arg(self.ledger(writer));
+        let Plan { writers, keys, .. } = self.plan;
+        let process = self.processes;
         for (name, value) in
-            [("writer", writer), ("writers", self.plan.writers), ("keys", self.plan.keys), ("seed", seed)]
+            [("writer", writer), ("writers", writers), ("keys", keys), ("seed", seed), ("process", process)]
         {
             command.arg(format!("--{name}")).arg(value.to_string());
+        }
+        if self.owned {
+            command.arg("--owned");
         }
         // Kills from outside hardly ever come between two lines of a WRITE.
         let dies_in_write = self.random.below(3) == 0;
@@ -231,6 +299,8 @@ impl Fleet {
                     let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(row) = line.strip_prefix("ROW ") {
                         said.row = row.split(' ').next().and_then(|row| row.parse().ok());
+                    } else if line == "HOLDER" {
+                        said.is_holder = true;
                     } else if line == "LEAVING" {
                         said.row = None;
                     } else if let Some(summary) = line.strip_prefix("DONE ") {
@@ -276,6 +346,13 @@ impl Fleet {
 
     fn act(&mut self) -> Result<(), Failure> {
         let writer = self.random.below(self.plan.writers);
+        let waits = |writer: &Writer| !lock(&writer.said).is_at_work(true);
+        if self.owned
+            && self.random.below(WAITING_SPARED) > 0
+            && self.writers[writer as usize].as_ref().is_some_and(waits)
+        {
+            return Ok(());
+        }
         match self.random.below(16) {
             0..=10 => self.kill(writer),
             11..=14 => self.stop(writer),
@@ -321,8 +398,9 @@ impl Fleet {
         let share = if hunted { 6.0 } else { 1.5 + self.random.unit() };
         let until = Instant::now() + self.plan.lease.mul_f64(share);
         let Some(writer) = &mut self.writers[number as usize] else { return Ok(()) };
-        // A writer that has not joined yet has no lease.
-        if writer.state != State::Running || lock(&writer.said).row.is_none() {
+        // A writer that has not joined yet has no lease, and one that waits for its keys is missed by nobody.
+        let is_at_work = { lock(&writer.said) }.is_at_work(self.owned);
+        if writer.state != State::Running || !is_at_work || self.stopped[number as usize].is_some() {
             return Ok(());
         }
         signal(&writer.child, Signal::STOP);
@@ -333,11 +411,20 @@ impl Fleet {
         }
         writer.state = State::Stopped { until, hunted };
         self.events.stopped += 1;
-        if hunted { self.start_repair(Some(number)) } else { Ok(()) }
+        if hunted {
+            self.start_repair(Some(number))?;
+        }
+        if self.owned {
+            self.stopped[number as usize] = self.writers[number as usize].take();
+            self.events.substitutes += 1;
+            self.start_writer(number)?;
+        }
+        Ok(())
     }
 
     fn look_after_writers(&mut self) -> Result<(), Failure> {
         for number in 0..self.plan.writers {
+            self.look_after_stopped(number)?;
             let Some(writer) = &mut self.writers[number as usize] else {
                 // It was refused, and the repair that was to make room has ended.
                 if self.repair.is_none() {
@@ -369,6 +456,44 @@ impl Fleet {
         Ok(())
     }
 
+    /// Looks after a stopped writer that has a substitute.
+    fn look_after_stopped(&mut self, number: u64) -> Result<(), Failure> {
+        let Some(mut writer) = self.stopped[number as usize].take() else { return Ok(()) };
+        let substitute = self.writers[number as usize].as_ref();
+        // Looked at before the stopped one is: that has to be dead by then.
+        let is_replaced = substitute.is_some_and(|substitute| lock(&substitute.said).is_holder);
+        if let Some(status) = writer.child.try_wait().map_err(Failure::run)? {
+            self.ended(number, writer, status);
+            return Ok(());
+        }
+        let lease = self.plan.lease;
+        match writer.state {
+            State::Stopped { .. } if is_replaced && lock(&writer.said).row.is_some() => {
+                self.violations.push(format!(
+                    "writer {number}: its substitute has the keys, and the stopped process was not ended before"
+                ));
+            }
+            State::Stopped { until, .. } if Instant::now() >= until => {
+                signal(&writer.child, Signal::CONT);
+                writer.state = State::Continued { until: Instant::now() + lease * CONTINUED_LEASES };
+                self.events.stopped_went_on += 1;
+            }
+            State::Continued { until } if Instant::now() >= until => {
+                let _ = writer.child.kill();
+                let status = writer.child.wait().map_err(Failure::run)?;
+                if status.signal() == Some(Signal::KILL.as_raw()) {
+                    self.events.continued_killed += 1;
+                } else {
+                    self.ended(number, writer, status);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.stopped[number as usize] = Some(writer);
+        Ok(())
+    }
+
     /// Counts a writer that ended without an action of the soak.
     fn ended(&mut self, number: u64, writer: Writer, status: ExitStatus) {
         let Writer { input, said, readers, dies_in_write, state, .. } = writer;
@@ -379,12 +504,14 @@ impl Fleet {
         let errors = lock(&said).errors.trim().to_owned();
         if status.signal() == Some(Signal::KILL.as_raw()) {
             *match (state, dies_in_write) {
-                (State::Stopped { .. }, _) => &mut self.events.stopped_ended,
+                (State::Stopped { .. } | State::Continued { .. }, _) => &mut self.events.stopped_ended,
                 (State::Running, true) => &mut self.events.died_in_writes,
                 (State::Running, false) => &mut self.events.ended_while_running,
             } += 1;
         } else if status.code() == Some(REFUSED) {
             self.events.refused += 1;
+        } else if status.code() == Some(DEPOSED) {
+            self.events.deposed += 1;
         } else if status.code() == Some(VIOLATION) {
             self.violations.push(format!("writer {number}: {errors}"));
         } else {
@@ -430,7 +557,8 @@ impl Fleet {
         }
         // The writer was stopped before the repair began, and for longer than a lease. The repair has ended it, and
         // reported that only when it was dead.
-        let Some(writer) = victim.and_then(|victim| self.writers[victim as usize].as_mut()) else { return Ok(()) };
+        let processes = if self.owned { &mut self.stopped } else { &mut self.writers };
+        let Some(writer) = victim.and_then(|victim| processes[victim as usize].as_mut()) else { return Ok(()) };
         if let State::Stopped { hunted: true, .. } = writer.state
             && writer.child.try_wait().map_err(Failure::run)?.is_none()
         {
@@ -461,6 +589,14 @@ impl Fleet {
             repair.child.wait().map_err(Failure::run)?;
         }
         let mut sum = Summary::default();
+        for number in 0..self.plan.writers {
+            let Some(mut writer) = self.stopped[number as usize].take() else { continue };
+            let _ = writer.child.kill();
+            let status = writer.child.wait().map_err(Failure::run)?;
+            if status.code().is_some() {
+                self.ended(number, writer, status);
+            }
+        }
         for number in 0..self.plan.writers {
             if let Some(writer) = &mut self.writers[number as usize] {
                 signal(&writer.child, Signal::CONT);
@@ -503,6 +639,19 @@ impl Fleet {
                 }
             }
         }
+        if self.owned {
+            // A repair keeps the rows of dead owners: what they had is in their logs.
+            let node = self.pool.join(1, Membership { terms: self.terms(), ..Membership::default() });
+            let node = node.map_err(Failure::run)?;
+            #[expect(
+                clippy::redundant_closure_for_method_calls,
+                reason = "the method is of a tool of one lifetime, and the tool's is any"
+            )]
+            let taken = with_tool(&node, INDEX, |tool| tool.take_all_keys());
+            if let Err(failure) = taken {
+                self.violations.push(format!("keys of dead owners cannot be recovered: {failure}"));
+            }
+        }
         // All writers have ended, so one repair finds everything, and a second one finds nothing.
         for _ in 0..2 {
             let child = self.command("repair")?.arg("--json").spawn().map_err(Failure::run)?;
@@ -519,7 +668,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        for writer in self.writers.iter_mut().flatten() {
+        for writer in self.writers.iter_mut().chain(&mut self.stopped).flatten() {
             let _ = writer.child.kill();
             let _ = writer.child.wait();
         }

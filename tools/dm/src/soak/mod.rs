@@ -12,6 +12,7 @@
 //!  dm soak ──┬── dm memd, two of them
 //!            ├── dm soak-writer, some          SIGKILL; SIGSTOP for longer than a lease; started again; some kill
 //!            │                                 themselves between two lines of a WRITE
+//!            │        its substitute           if keys have owners, while the writer is stopped
 //!            └── dm repair, now and then       SIGKILL, too
 //! ```
 //!
@@ -24,6 +25,7 @@ pub mod verdict;
 pub mod writer;
 
 use crate::failure::{Failure, print};
+use crate::kinds::KindName;
 use crate::report::text::counted;
 use crate::tool::LeaseArguments;
 use clap::builder::RangedU64ValueParser;
@@ -50,6 +52,10 @@ pub struct Arguments {
     /// How long, in seconds
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000_000))]
     seconds: Option<u64>,
+
+    /// Kind of the index
+    #[arg(long, value_enum, default_value_t)]
+    index: KindName,
 
     /// Seed of what happens [default: another one every time; it is printed]
     #[arg(long)]
@@ -91,6 +97,7 @@ const LEASE_MS: u64 = 1000;
 #[derive(Debug, Serialize)]
 struct Report {
     measured_on: &'static str,
+    index: &'static str,
     seed: u64,
     seconds: u64,
     writers: u64,
@@ -111,12 +118,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let seconds = arguments.seconds.or(arguments.minutes.map(|minutes| minutes * 60)).unwrap_or(60);
     let seed = arguments.seed.unwrap_or_else(some_seed);
     print(&format!(
-        "seed {seed}: {} on {} for {seconds} s, lease {} ms\n",
+        "seed {seed}: {} of an index of kind {} on {} for {seconds} s, lease {} ms\n",
         counted(arguments.writers, "writer"),
+        arguments.index.0.name(),
         counted(arguments.memory_nodes, "memory node"),
         terms.lease_ns() / 1_000_000
     ))?;
     let plan = fleet::Plan {
+        index: arguments.index,
         seed,
         writers: arguments.writers,
         keys: arguments.keys,
@@ -133,6 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let verdict = verdict::judge(&mut fleet)?;
     let report = Report {
         measured_on: "shared memory of one machine, not a NIC",
+        index: arguments.index.0.name(),
         seed,
         seconds,
         writers: arguments.writers,
@@ -177,7 +187,7 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(
         text,
         "writers: {} killed ({} of them held locks, {} locks), {} dead between two lines of a WRITE, {} stopped for longer than \
-         their lease ({} of them ended by others, {} continued, since no other wanted their locks), {} ended by others while \
+         their lease ({} of them ended by others, {} continued, since no other wanted what they had), {} ended by others while \
          running, {} refused until a repair, {} started",
         events.killed,
         events.killed_with_locks,
@@ -190,6 +200,14 @@ fn render_to(report: &Report, text: &mut String) -> std::fmt::Result {
         events.refused,
         events.started
     )?;
+    if events.substitutes > 0 {
+        writeln!(
+            text,
+            "substitutes of stopped owners: {} started; {} owners continued, found that they had lost their keys, and ended; {} \
+             continued and were killed while the substitute waited",
+            events.substitutes, events.deposed, events.continued_killed
+        )?;
+    }
     writeln!(
         text,
         "{} repairs, {} of them killed, {} not finished; {} rows fenced, {} locks recovered by them",

@@ -2,12 +2,14 @@
 
 use super::fleet::Fleet;
 use super::ledger::version_in;
-use super::writer::{INDEX, key_of};
+use super::writer::INDEX;
 use crate::failure::Failure;
+use crate::kinds::is_radix;
 use crate::members::{held_locks, members, with_read_access};
 use crate::tool::with_tool;
 use dm_core::index::Index as _;
 use dm_core::memory::chunks;
+use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use dm_core::remote::chunk::ChunkEntry;
 use dm_core::remote::row::RowState;
@@ -15,6 +17,14 @@ use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
 use dm_host::solo::block_on;
 use serde::Serialize;
+use std::thread;
+use std::time::Duration;
+
+/// Calls of a collection that waits for epochs, at most, with a pause behind each.
+const COLLECTIONS_MAX: u32 = 2000;
+
+/// A small part of an epoch.
+const COLLECTION_PAUSE: Duration = Duration::from_millis(5);
 
 /// What was found at the end.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -71,9 +81,17 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
     })?;
     let node = pool.join(1, Membership { terms: fleet.terms(), ..Membership::default() }).map_err(Failure::run)?;
     with_tool(&node, INDEX, |tool| {
+        tool.take_all_keys()?;
         // All compute nodes have departed. So every chunk can be collected, and every place in it is reached or freed.
-        let collected_orphans =
-            block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
+        let mut collected_orphans = CollectedOrphans { waits: true, ..CollectedOrphans::default() };
+        for _ in 0..COLLECTIONS_MAX {
+            if !collected_orphans.waits {
+                break;
+            }
+            collected_orphans =
+                block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
+            thread::sleep(COLLECTION_PAUSE);
+        }
         match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {
             Ok(census) => {
                 verdict.sound = true;
@@ -81,9 +99,10 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
                 verdict.places = collected_orphans.places;
                 verdict.places_reached = census.leaves + census.inner_nodes;
                 verdict.places_back = collected_orphans.nodes;
-                if !collected_orphans.is_complete()
-                    || collected_orphans.places != verdict.places_reached + collected_orphans.nodes
-                {
+                // Nodes of a radix tree have many sizes, so that its chunks have no places to count.
+                let is_counted = !is_radix(&tool.parameters);
+                let all_places = verdict.places_reached + collected_orphans.nodes;
+                if !collected_orphans.is_complete() || is_counted && collected_orphans.places != all_places {
                     violations.push(format!(
                         "memory is lost: {} nodes reached, {collected_orphans:?}",
                         verdict.places_reached
@@ -95,7 +114,7 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
         let mut found_records = 0;
         for writer in 0..fleet.plan.writers {
             for (position, entry) in (0..).zip(fleet.entries(writer)?) {
-                let key = key_of(writer, position, fleet.plan.writers);
+                let key = fleet.keys().key(writer, position);
                 verdict.keys += 1;
                 verdict.acknowledged += entry.acknowledged;
                 verdict.in_doubt += u64::from(entry.acknowledged != entry.intended);

@@ -2,15 +2,19 @@
 //!
 //! It runs until its standard input ends, or another process ends it. A wrong result is a line on the standard error
 //! and exit code [`VIOLATION`].
+//!
+//! **If keys have owners**, it reads its own keys only. First it waits until it owns them: its predecessor may have died, or
+//! be stopped, and until that one's lease is over it is refused. If it finds later that it does not own them any more, because
+//! it was stopped for too long itself, it joins anew and waits again, and ends with exit code [`DEPOSED`] when its
+//! substitute has them.
 
-use super::ledger::{Entry, Ledger, VALUE_BYTES, is_delete, value_of, version_in};
+use super::ledger::{Entry, Keys, Ledger, is_delete, value_of, version_in};
 use crate::failure::{Failure, print};
 use crate::tool::LeaseArguments;
 use crate::workload::random::Random;
 use dm_core::membership::redo::RedoError;
 use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, OpError};
-use dm_core::sherman::parameters::Parameters;
 use dm_core::verbs::Status;
 use dm_host::assembly::AssemblyError;
 use dm_host::compute_node::Membership;
@@ -36,11 +40,11 @@ pub const VIOLATION: i32 = 3;
 /// Exit code of a writer that found no row or memory, because dead writers have it.
 pub const REFUSED: i32 = 4;
 
+/// Exit code of a writer whose keys another process of the same writer has.
+pub const DEPOSED: i32 = 5;
+
 /// Name of the index.
 pub const INDEX: &str = "soak";
-
-/// Small nodes, so that they split and merge all the time. Each has several lines, so that a death can tear it.
-pub const PARAMETERS: Parameters = Parameters { key_bytes: 8, value_bytes: VALUE_BYTES, leaf_span: 12, inner_span: 8 };
 
 /// Threads of a writer; each has keys of its own.
 const THREADS: u64 = 4;
@@ -50,6 +54,15 @@ const LANES: usize = 16;
 
 /// Keys that are written at once.
 const BATCH_KEYS: usize = 12;
+
+/// Lines of the log of a compute node that owns keys: few, so that it comes round.
+const LOG_LINES: usize = 1024;
+
+/// Bytes of its page cache: little more than the least for these lanes, so that leaves are evicted if there are many.
+const PAGE_CACHE_BYTES: u64 = 96 << 10;
+
+/// Pause before a process looks again whether it owns its keys.
+const OWNER_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long one operation may take: several leases, since the holders of several locks may be dead.
 const LEASES_PER_OPERATION: u32 = 8;
@@ -69,6 +82,12 @@ pub struct Arguments {
     keys: u64,
     #[arg(long)]
     seed: u64,
+    /// Number of this process, higher than that of all processes of this writer before
+    #[arg(long)]
+    process: u64,
+    /// Keys have owners
+    #[arg(long)]
+    owned: bool,
     /// Die in the middle of one in so many WRITEs that span lines
     #[arg(long)]
     die_in_write: Option<NonZeroU32>,
@@ -93,16 +112,11 @@ pub struct Summary {
     pub failed: BTreeMap<String, u64>,
 }
 
-/// The number of a key: neighbours have different writers, so that leaves are shared.
-pub fn key_of(writer: u64, position: u64, writers: u64) -> u64 {
-    position * writers + writer
-}
-
 /// Runs the writer.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ledger = Ledger::open(&arguments.ledger, arguments.keys)
         .map_err(|error| Failure::Run(format!("{}: {error}", arguments.ledger.display())))?;
-    let entries = ledger.read().map_err(Failure::run)?;
+    let keys = Keys { writers: arguments.writers, each: arguments.keys, owned: arguments.owned };
     // Even a stopped writer does not outlive the soak.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::run)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -121,11 +135,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
     let mut options = SessionOptions { lanes_per_worker: LANES, local_handles: 0, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
+    options.spending.log_lines = LOG_LINES;
+    options.spending.page_cache_bytes = PAGE_CACHE_BYTES;
     // Processors are scarce here.
     options.spin = Duration::ZERO;
     options.membership = Membership { terms, ..Membership::default() };
 
-    let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, &entries, number)).collect();
+    let mut threads: Vec<_> = (0..THREADS).map(|number| Thread::new(arguments, keys, number)).collect();
     let summary = Mutex::new(Summary::default());
     loop {
         let session = match Session::open(&pool, INDEX, &options) {
@@ -138,19 +154,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
         print(&format!("ROW {} {}\n", session.member().row.0, session.member().incarnation))?;
         let patience = Duration::from_nanos(terms.lease_ns()) * LEASES_PER_OPERATION;
+        let (process, late) = (arguments.process, false);
+        let life = Life { session: &session, ledger: &ledger, stop: &stop, summary: &summary, patience, process, late };
+        let held = if keys.owned { own(&life, keys.key(arguments.writer, 0))? } else { Held::Yes };
+        if held == Held::Yes {
+            noted(ledger.hold(process));
+            print("HOLDER\n")?;
+            let entries = noted(ledger.read());
+            for thread in &mut threads {
+                thread.learn(&entries);
+            }
+        }
+        let running = if held == Held::Yes { &mut threads[..] } else { &mut [] };
         let ended = thread::scope(|scope| {
-            let (session, ledger, stop, summary) = (&session, &ledger, &stop, &summary);
-            let run = |thread: &mut Thread| {
-                let mut life = Life { session, ledger, stop, summary, patience };
-                thread.run(&mut life)
-            };
-            let running: Vec<_> = threads.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
+            let life = &life;
+            let run = |thread: &mut Thread| thread.run(&mut Life { ..*life });
+            let running: Vec<_> = running.iter_mut().map(|thread| scope.spawn(move || run(thread))).collect();
             running.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
         print("LEAVING\n")?;
         session.close();
         for end in ended {
             end.map_err(|_| Failure::Run("a thread panicked".to_owned()))??;
+        }
+        if held == Held::ByAnother {
+            exit(DEPOSED);
         }
         if stop.load(Ordering::Relaxed) {
             break;
@@ -159,6 +187,40 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     print(&format!("DONE {}\n", serde_json::to_string(&summary).map_err(Failure::run)?))
+}
+
+/// Whether a process has its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Yes,
+    /// A later process of the same writer has them.
+    ByAnother,
+    /// It was told to stop, or its session is at its end.
+    No,
+}
+
+/// Waits until this process owns the keys of its writer, one of which is `key`.
+fn own(life: &Life<'_>, key: u64) -> Result<Held, Failure> {
+    while !life.stop.load(Ordering::Relaxed) {
+        if noted(life.ledger.holder()) > life.process {
+            return Ok(Held::ByAnother);
+        }
+        match life.session.get(&key.to_be_bytes()).within(life.patience).wait() {
+            Ok(_) => return Ok(Held::Yes),
+            Err(error) if is_refused(&error) => life.count_failed("refused by the owner before"),
+            Err(error) => match life.failed(error)? {
+                Trouble::Goes => {}
+                Trouble::Anew => return Ok(Held::No),
+            },
+        }
+        thread::sleep(OWNER_PAUSE);
+    }
+    Ok(Held::No)
+}
+
+/// Whether another compute node has the key, or this one does not serve it any more.
+fn is_refused(error: &SessionError) -> bool {
+    matches!(error, SessionError::Operation(OpError { cause: Cause::NotOwner { .. }, .. }))
 }
 
 /// Whether the missing rows or chunks belong to dead writers that are not repaired yet.
@@ -183,6 +245,10 @@ struct Life<'l> {
     stop: &'l AtomicBool,
     summary: &'l Mutex<Summary>,
     patience: Duration,
+    /// The number of this process.
+    process: u64,
+    /// When the operation under way began, another process of the same writer had the keys.
+    late: bool,
 }
 
 /// What a failed operation means.
@@ -194,7 +260,17 @@ enum Trouble {
 }
 
 impl Life<'_> {
+    /// An operation begins.
+    fn begin(&mut self) {
+        self.late = noted(self.ledger.holder()) != self.process;
+    }
+
+    /// Counts an operation that was answered.
     fn count(&self, write: bool) {
+        if self.late {
+            let what = if write { "write was acknowledged" } else { "read was answered" };
+            violation(&format!("a {what} that began after another process had taken the keys over"));
+        }
         let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
         *(if write { &mut summary.writes } else { &mut summary.reads }) += 1;
     }
@@ -203,6 +279,8 @@ impl Life<'_> {
         let (name, trouble) = match error {
             SessionError::Operation(OpError { cause, .. }) => match cause {
                 Cause::Fenced => ("fenced", Trouble::Anew),
+                // It was stopped for a lease. Only an index whose keys have owners refuses any.
+                Cause::NotOwner { .. } => ("not owner any more", Trouble::Anew),
                 Cause::Deadline { .. } => ("deadline", Trouble::Goes),
                 Cause::Retries { .. } => ("retries", Trouble::Goes),
                 Cause::Verb(error) if error.status == Status::Flushed => ("flushed", Trouble::Goes),
@@ -214,9 +292,13 @@ impl Life<'_> {
             SessionError::Closed => ("closed", Trouble::Anew),
             error => return Err(Failure::run(error)),
         };
+        self.count_failed(name);
+        Ok(trouble)
+    }
+
+    fn count_failed(&self, name: &str) {
         let mut summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
         *summary.failed.entry(name.to_owned()).or_default() += 1;
-        Ok(trouble)
     }
 }
 
@@ -224,8 +306,7 @@ impl Life<'_> {
 struct Thread {
     random: Random,
     writer: u64,
-    writers: u64,
-    keys: u64,
+    keys: Keys,
     /// Positions of its keys, and what is known of them.
     mine: Vec<(u64, Entry)>,
     /// The highest version seen of each key.
@@ -233,18 +314,26 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(arguments: &Arguments, entries: &[Entry], number: u64) -> Self {
-        let Arguments { writer, writers, keys, seed, .. } = *arguments;
+    fn new(arguments: &Arguments, keys: Keys, number: u64) -> Self {
+        let Arguments { writer, seed, .. } = *arguments;
         // Another stream for each process that is started: the parent gives each a seed of its own.
         let random = Random::stream(seed, number);
-        let mine = (number..keys).step_by(THREADS as usize);
-        let mine = mine.map(|position| (position, entries[position as usize])).collect();
-        Self { random, writer, writers, keys, mine, seen: HashMap::new() }
+        let mine = (number..keys.each).step_by(THREADS as usize);
+        let mine = mine.map(|position| (position, Entry::default())).collect();
+        Self { random, writer, keys, mine, seen: HashMap::new() }
+    }
+
+    /// Takes what the ledger says, when no other process writes to it.
+    fn learn(&mut self, entries: &[Entry]) {
+        for (position, entry) in &mut self.mine {
+            *entry = entries[*position as usize];
+        }
     }
 
     /// Runs until it is told to stop, or the session is at its end.
     fn run(&mut self, life: &mut Life<'_>) -> Result<(), Failure> {
         while !life.stop.load(Ordering::Relaxed) {
+            life.begin();
             let done = match self.random.below(16) {
                 0..=5 => self.write_many(life),
                 6..=11 => self.write(life),
@@ -267,7 +356,7 @@ impl Thread {
     fn write(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
         let at = self.random.below(self.mine.len() as u64) as usize;
         let (position, entry) = &mut self.mine[at];
-        let key = key_of(self.writer, *position, self.writers);
+        let key = self.keys.key(self.writer, *position);
         let version = entry.intended + 1;
         let before = *entry;
         noted(life.ledger.intend(*position, version));
@@ -296,9 +385,9 @@ impl Thread {
                 _ => drop(session.upsert(&slot, &value).within(life.patience).wait()?),
             }
         }
+        life.count(true);
         noted(life.ledger.acknowledge(*position, version));
         entry.acknowledged = version;
-        life.count(true);
         Ok(())
     }
 
@@ -309,7 +398,7 @@ impl Thread {
         let keys = self.mine.len();
         for at in (first..first + BATCH_KEYS.min(keys)).map(|at| at % keys) {
             let (position, entry) = &mut self.mine[at];
-            let key = key_of(self.writer, *position, self.writers);
+            let key = self.keys.key(self.writer, *position);
             let version = entry.intended + 1;
             if is_delete(key, version) {
                 continue;
@@ -328,39 +417,51 @@ impl Thread {
                 continue;
             }
             let (position, entry) = &mut self.mine[at];
+            life.count(true);
             noted(life.ledger.acknowledge(*position, version));
             entry.acknowledged = version;
-            life.count(true);
         }
         end
     }
 
     /// Reads one of its own keys, of which it knows the possible states.
     fn read_mine(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
-        let (position, entry) = self.mine[self.random.below(self.mine.len() as u64) as usize];
-        let key = key_of(self.writer, position, self.writers);
+        let (position, _) = self.mine[self.random.below(self.mine.len() as u64) as usize];
+        self.read(life, self.keys.key(self.writer, position))
+    }
+
+    /// Reads any key that it may read.
+    fn read_any(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
+        let readable = self.keys.readable(self.writer);
+        let key = readable.start + self.random.below(readable.end - readable.start);
+        self.read(life, key)
+    }
+
+    /// Reads a key. Of one of its writer's keys, the ledger says what may be found: also what other threads, and other
+    /// processes of this writer, have written.
+    fn read(&mut self, life: &Life<'_>, key: u64) -> Result<(), SessionError> {
+        let (writer, position) = self.keys.place(key);
+        let known = || (writer == self.writer).then(|| noted(life.ledger.entry(position)));
+        let before = known();
         let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;
+        let entry = before.zip(known()).map(|(before, after)| before.until(after));
         let version = self.check(key, found.as_deref());
-        if let Err(what) = entry.explains(key, version) {
+        if let Some(entry) = entry
+            && let Err(what) = entry.explains(key, version)
+        {
             violation(&what);
         }
         life.count(false);
         Ok(())
     }
 
-    /// Reads a key of any writer.
-    fn read_any(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
-        let key = self.random.below(self.keys * self.writers);
-        let found = life.session.get(&key.to_be_bytes()).within(life.patience).wait()?;
-        self.check(key, found.as_deref());
-        life.count(false);
-        Ok(())
-    }
-
-    /// Reads a page from somewhere on.
+    /// Reads a page from somewhere on, up to the end of the keys that it may read.
     fn scan(&mut self, life: &Life<'_>) -> Result<(), SessionError> {
-        let low = self.random.below(self.keys * self.writers).to_be_bytes();
-        let page = life.session.page(Bound::Included(&low[..]), Bound::Unbounded, 40).within(life.patience).wait()?;
+        let readable = self.keys.readable(self.writer);
+        let low = (readable.start + self.random.below(readable.end - readable.start)).to_be_bytes();
+        let end = readable.end.to_be_bytes();
+        let high = if self.keys.owned { Bound::Excluded(&end[..]) } else { Bound::Unbounded };
+        let page = life.session.page(Bound::Included(&low[..]), high, 40).within(life.patience).wait()?;
         let mut last: Option<u64> = None;
         for (key, value) in page.iter() {
             let key = key.first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
@@ -377,7 +478,7 @@ impl Thread {
     /// Checks what was found under a key: it must be whole, by the key's writer, and not older than what this thread
     /// has seen.
     fn check(&mut self, key: u64, found: Option<&[u8]>) -> Option<u64> {
-        let version = match version_in(key, key % self.writers, found?) {
+        let version = match version_in(key, self.keys.place(key).0, found?) {
             Ok(version) => version,
             Err(what) => violation(&what),
         };
@@ -390,10 +491,10 @@ impl Thread {
     }
 }
 
-/// A ledger that cannot be written to would give wrong verdicts later.
-fn noted(written: std::io::Result<()>) {
-    if let Err(error) = written {
+/// A ledger that cannot be written to, or read, would give wrong verdicts later.
+fn noted<T>(done: std::io::Result<T>) -> T {
+    done.unwrap_or_else(|error| {
         eprintln!("dm: the ledger: {error}");
         exit(1);
-    }
+    })
 }

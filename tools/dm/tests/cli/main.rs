@@ -9,6 +9,7 @@ mod figures;
 mod generate;
 mod memd;
 mod metrics;
+mod owners;
 mod pool;
 mod repair;
 mod shell;

@@ -1,6 +1,7 @@
 //! Compute nodes that die: `dm repair` and `dm soak`.
 
 use crate::{Nodes, command, dm};
+use dm_core::registry::KINDS;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,7 +15,7 @@ fn shell(pool: &str) -> (Child, BufReader<std::process::ChildStdout>) {
 }
 
 /// The same, on an index of that name.
-fn shell_on(pool: &str, index: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+pub(crate) fn shell_on(pool: &str, index: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut shell = command(&format!("shell {pool} --index {index} --lease-ms 800"));
     let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(shell.stdout.take().unwrap());
@@ -76,13 +77,16 @@ fn dead_compute_nodes_are_shown_and_repaired_and_live_ones_left_alone() {
 fn processes_are_killed_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("soak.json");
-    let out = dm(&format!("soak --seconds 6 --lease-ms 400 --writers 3 --keys 60 --seed 1 --json {}", json.display()));
-    let text = out.good();
-    assert!(text.starts_with("seed 1: 3 writers"), "{text}");
-    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
-    let verdict = &report["verdict"];
-    assert_eq!((&verdict["keys"], &verdict["sound"]), (&180.into(), &true.into()), "{report}");
-    assert!(verdict["acknowledged"].as_u64().unwrap() > 0 && report["events"]["killed"].as_u64().unwrap() > 0);
+    for kind in KINDS {
+        let kind = kind.name();
+        let options = format!("--index {kind} --seconds 6 --lease-ms 400 --writers 3 --keys 60 --seed 1");
+        let text = dm(&format!("soak {options} --json {}", json.display())).good();
+        assert!(text.starts_with(&format!("seed 1: 3 writers of an index of kind {kind}")), "{text}");
+        let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        let verdict = &report["verdict"];
+        assert_eq!((&verdict["keys"], &verdict["sound"]), (&180.into(), &true.into()), "{report}");
+        assert!(verdict["acknowledged"].as_u64().unwrap() > 0 && report["events"]["killed"].as_u64().unwrap() > 0);
+    }
 }
 
 /// A pool whose daemons run with these options, by number.

@@ -149,6 +149,27 @@ fn an_index_opens_itself_and_is_given_up() {
 }
 
 #[test]
+fn a_part_is_taken_unless_its_owner_lives() {
+    let (pool, mut told) = (empty_pool(), Told::default());
+    with_owner(&pool, 1, usize::MAX, |dex, lane| {
+        work(&pool, dex, lane, Level::Log, &mut told);
+        with_owner(&pool, 2, usize::MAX, |other, lane| {
+            assert_eq!(pool.run(lane, Index::parts(other, lane)), Ok(2));
+            assert_eq!(pool.run(lane, other.take_part(lane, 1)), Ok(()), "nobody had it");
+            assert_eq!(owner_word(&pool, 1).decode(), Ok(Owner::Owned(RowId(2))));
+            assert_eq!(pool.run(lane, other.take_part(lane, 1)), Ok(()), "it is this compute node's");
+            assert!(pool.run(lane, other.take_part(lane, 2)).is_err(), "there is no such part");
+            kill(&pool, 1);
+            assert_eq!(pool.run(lane, other.take_part(lane, 0)), Ok(()));
+            assert!(look(&pool, other, lane, &told, "the one that took it"));
+            pool.run(lane, Index::leave(other, lane)).unwrap();
+            let refused = pool.run(lane, other.take_part(lane, 0)).unwrap_err();
+            assert!(matches!(refused.cause, Cause::NotOwner { row: RowId(0), .. }), "{refused:?}");
+        });
+    });
+}
+
+#[test]
 fn an_owner_may_die_at_any_line() {
     for level in [Level::Log, Level::Pool] {
         let mut deaths = 0;

@@ -5,6 +5,7 @@
 
 mod account;
 mod blocks;
+pub(super) mod owners;
 mod radix;
 
 use crate::failure::{Failure, print};
@@ -23,6 +24,7 @@ use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::IndexParameters;
 use dm_host::pool::{Pool, pool_name};
 use dm_host::solo::block_on;
+use owners::{Access, Ownership, RingView};
 use radix::RadixAccount;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -98,6 +100,8 @@ struct IndexView {
     leaf_span: Option<usize>,
     inner_span: Option<usize>,
     root: u64,
+    /// Who owns its keys, if they have owners.
+    owners: Option<Ownership>,
     granted_bytes: u64,
     chunks: Vec<ChunkCount>,
     tree: Option<Tree>,
@@ -127,6 +131,8 @@ struct RowView {
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
     unresponsive_ms: Option<u64>,
     locks_held: usize,
+    /// Its log ring, if it owns keys.
+    ring: Option<RingView>,
     host: Option<String>,
 }
 
@@ -294,6 +300,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             leaf_span: parameters.map(|parameters| parameters.leaf_span()),
             inner_span: parameters.map(|parameters| parameters.inner_span()),
             root: entry.root,
+            owners: Access { pool, fabric, lane }.ownership(entry, &rows)?,
             granted_bytes,
             chunks,
             tree: None,
@@ -303,6 +310,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
         });
     }
     let identity = pool.descriptions()[0].identity;
+    let rings = rows.iter().map(|member| Access { pool, fabric, lane }.ring(member)).collect::<Result<Vec<_>, _>>()?;
     Ok(Inspection {
         pool: pool_name(identity.pool_id),
         incarnation: identity.pool_incarnation,
@@ -311,7 +319,8 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
         indexes,
         rows: rows
             .into_iter()
-            .map(|member| RowView {
+            .zip(rings)
+            .map(|(member, ring)| RowView {
                 row: member.row.0,
                 state: member.state.name(),
                 incarnation: member.word.incarnation(),
@@ -320,6 +329,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
                 lease_ms: member.lease.map(|lease| lease.as_millis() as u64),
                 unresponsive_ms: member.is_live().then_some(member.unresponsive.as_millis() as u64),
                 locks_held: locks.iter().filter(|lock: &&LockView| lock.row == member.row.0).count(),
+                ring,
                 host: member.host,
             })
             .collect(),
@@ -451,6 +461,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
             let granted = counted(chunks.granted, "chunk");
             writeln!(text, "  memory node {}: {granted} of kind {}", chunks.node, chunks.kind)?;
         }
+        if let Some(owners) = &index.owners {
+            owners.render(text)?;
+        }
         if let Some(tree) = &index.tree {
             writeln!(
                 text,
@@ -491,6 +504,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
                 write!(text, ", UNRESPONSIVE for at least {ms} ms (heartbeat {})", row.heartbeat)?;
             }
             _ => {}
+        }
+        if let Some(ring) = &row.ring {
+            ring.render(text)?;
         }
         writeln!(
             text,
