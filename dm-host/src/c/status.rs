@@ -249,6 +249,7 @@ fn of_pool(error: &PoolError) -> dm_status {
         // The C face drops no index.
         PoolError::InUse { .. } | PoolError::Erase { .. } => dm_status::DM_INTERNAL,
         PoolError::Parameters { .. } => dm_status::DM_CANNOT_OPEN,
+        PoolError::Owners { source, .. } => of_cause(source.cause),
         PoolError::RootLost { .. } => dm_status::DM_CORRUPT,
         PoolError::Verb(error) => of_verb(*error),
         PoolError::Thread(_) | PoolError::Region(_) => dm_status::DM_SYSTEM,
