@@ -97,7 +97,7 @@ pub fn measure(built: &Built, state: &Path, (name, means, stage): (String, Means
     let cover = state.join("cover");
     let _ = fs::remove_file(&cover);
     let started = Instant::now();
-    let end = execute(built, state, means, &[&name], Active::Cover(&cover), Duration::from_secs(600))?;
+    let end = execute(built, state, means, &[&name], Active::Cover(&cover), Duration::from_mins(10))?;
     let text = fs::read_to_string(&cover).unwrap_or_default();
     let mut reached: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     if end != End::Passed {

@@ -104,7 +104,7 @@ impl Counts {
             untried,
         } = self;
         let (caught, judged) = (self.caught(), self.caught() + survived);
-        let part = if judged == 0 { String::new() } else { format!("{} %", 100 * caught / judged) };
+        let part = (100 * caught).checked_div(judged).map_or_else(String::new, |part| format!("{part} %"));
         format!(
             "| {name} | {points} | {uncompiled} | {chosen} | {untried} | {unreached} | {tests} | {histories} | {enumeration} | \
              {hang} | {equivalent} | {survived} | {part} |\n"
@@ -135,19 +135,16 @@ pub fn write(known: &Known, arguments: &Arguments, root: &Path) -> io::Result<()
                 one.unreached = 1;
                 unreached.push(point);
             } else if let Some(fate) = fate {
-                match &fate.caught {
-                    Some(caught) => {
-                        *match caught.means {
-                            Means::Tests => &mut one.tests,
-                            Means::Histories => &mut one.histories,
-                            Means::Enumeration => &mut one.enumeration,
-                        } = 1;
-                        one.hang = usize::from(caught.hangs);
-                    }
-                    None => {
-                        one.survived = 1;
-                        survivors.push((point, fate));
-                    }
+                if let Some(caught) = &fate.caught {
+                    *match caught.means {
+                        Means::Tests => &mut one.tests,
+                        Means::Histories => &mut one.histories,
+                        Means::Enumeration => &mut one.enumeration,
+                    } = 1;
+                    one.hang = usize::from(caught.hangs);
+                } else {
+                    one.survived = 1;
+                    survivors.push((point, fate));
                 }
             } else {
                 one.untried = 1;
@@ -204,7 +201,7 @@ fn head(known: &Known, arguments: &Arguments, sum: &Counts) -> String {
     };
     format!(
         "# Mutants of dm-core's protocol files\n\n\
-         `cargo run --release -p dm-mutate -- --percent {percent} --seed {seed}` writes this page; \n\
+         `cargo run --release -p dm-mutate -- --percent {percent} --seed {seed}` writes this page;\n\
          [tools/mutate/src/main.rs](../tools/mutate/src/main.rs) says how it works. It is of {}. {which}\n\n\
          **{caught} of {tried} mutants that are evaluated and not equivalent are caught: {} %.** With those that no run \
          evaluates, of {all}: {} %.\n\n\

@@ -87,7 +87,7 @@ fn is_of_tests(file: &Path) -> bool {
 
 /// What else there is may change: it is not in the programs.
 fn is_deciding(file: &Path) -> bool {
-    const PROGRAMS: [&str; 5] = ["Cargo.toml", "dm-core", "dm-host", "tools/dm", "tools/dm-sim"];
+    const PROGRAMS: [&str; 6] = ["Cargo.toml", "dm-core/Cargo.toml", CORE, "dm-host", "tools/dm", "tools/dm-sim"];
     const TOOL: [&str; 3] = ["tools/mutate/src/points.rs", "tools/mutate/src/tree.rs", "tools/mutate/switch.rs"];
     PROGRAMS.iter().any(|program| file.starts_with(program)) || TOOL.iter().any(|of_tool| file == Path::new(of_tool))
 }
