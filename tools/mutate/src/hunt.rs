@@ -69,6 +69,15 @@ pub struct Known {
     pub reached: BTreeSet<u32>,
 }
 
+impl Known {
+    /// Whether a mutant that survived was not tried with some run that reaches its point.
+    pub fn has_more(&self, number: u32, fate: &Fate) -> bool {
+        let stage = self.runs.iter().map(|run| run.stage).max().unwrap_or_default();
+        let untried = |group: &Vec<&Run>| group.iter().any(|run| !fate.tried.contains(&run.name));
+        tries(&self.runs, number, stage).iter().any(untried)
+    }
+}
+
 /// Builds, measures, tries, writes the table.
 pub fn run(arguments: &Arguments, root: &Path, state: &Path) -> io::Result<()> {
     let built = current(root, state, arguments.table)?;

@@ -154,7 +154,8 @@ pub fn write(known: &Known, arguments: &Arguments, root: &Path) -> io::Result<()
         files.entry(&point.key.file).or_default().add(&one);
         kinds.entry(point.key.kind).or_default().add(&one);
     }
-    let mut page = head(known, arguments, &sum);
+    let shortly = survivors.iter().filter(|(point, fate)| known.has_more(point.number, fate)).count();
+    let mut page = head(known, arguments, &sum, shortly);
     let _ = write!(page, "| kind {COLUMNS}");
     for kind in Kind::ALL {
         page.push_str(&kinds.get(&kind).copied().unwrap_or_default().row(kind.name()));
@@ -189,7 +190,7 @@ pub fn write(known: &Known, arguments: &Arguments, root: &Path) -> io::Result<()
     Ok(())
 }
 
-fn head(known: &Known, arguments: &Arguments, sum: &Counts) -> String {
+fn head(known: &Known, arguments: &Arguments, sum: &Counts, shortly: usize) -> String {
     let Arguments { percent, seed, .. } = arguments;
     let (caught, tried) = (sum.caught(), sum.caught() + sum.survived);
     let all = tried + sum.unreached;
@@ -207,11 +208,13 @@ fn head(known: &Known, arguments: &Arguments, sum: &Counts) -> String {
          evaluates, of {all}: {} %.\n\n\
          A mutant counts for what caught it first: short unit tests of dm-core, then {} random histories of each kind that \
          reaches it, then longer unit tests, more histories and enumerated deaths. Each of these runs passes on clean code. \
+         {shortly} of the {} survivors were not yet tried with all of these: a run that is started again goes on with them. \
          Equivalent mutants, with reasons: [tools/mutate/equivalent.md](../tools/mutate/equivalent.md).\n\n",
         known.built.commit,
         part(tried),
         part(all),
         crate::runs::HISTORIES[0],
+        sum.survived,
     )
 }
 
