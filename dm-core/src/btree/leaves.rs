@@ -370,3 +370,27 @@ pub(crate) fn judge_leaf<R>(
         elsewhere => Ok(Err(elsewhere)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::LockRecord;
+
+    /// Looks after holders of locks of these numbers, until it is to end.
+    fn looks_until_the_end(mut lock: impl FnMut(u32) -> u32) -> u32 {
+        let mut looks = Looks::default();
+        (0..=LOOKS_IN_ALL_MAX)
+            .find(|look| {
+                let lock = LockId { node: NodeId(0), index: lock(*look) };
+                looks.again(Interrupt::Unresponsive(LockRecord::queued(lock, Address::NULL))).is_err()
+            })
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn one_holder_and_all_together_are_looked_after_so_many_times() {
+        assert_eq!(looks_until_the_end(|_| 1), LOOKS_MAX);
+        assert_eq!(looks_until_the_end(|look| look), LOOKS_IN_ALL_MAX);
+        assert_eq!(looks_until_the_end(|look| look / LOOKS_MAX), LOOKS_IN_ALL_MAX);
+    }
+}

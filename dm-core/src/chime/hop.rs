@@ -222,8 +222,20 @@ mod tests {
         }
 
         fn changed(&mut self, touched: &Touched) {
+            self.touched_all(touched);
             LeafMut::new(&self.shape, &mut self.image).raise(touched);
             self.epoch.push((self.image.clone(), self.records.clone()));
+        }
+
+        /// Nothing has changed but what is said to be touched: nothing else would be WRITTEN.
+        fn touched_all(&self, touched: &Touched) {
+            let Some((before, _)) = self.epoch.last() else { return };
+            for slot in 0..self.shape.span {
+                let mut more = *touched;
+                more.add(slot);
+                let range = self.shape.write_range(&(slot..slot + 1));
+                assert!(more == *touched || self.image[range.clone()] == before[range], "entry {slot} is not touched");
+            }
         }
 
         fn written_whole(&mut self) {
@@ -409,6 +421,7 @@ mod tests {
                 }
             }
             model.records.retain(|&resident, _| resident < middle);
+            model.written_whole();
             let mut draw = random(seed ^ key);
             let (key, home) = loop {
                 let key = (draw(1 << 20) << 8 | draw(256)) as u64;

@@ -119,4 +119,14 @@ mod tests {
     fn a_device_that_bears_all_is_given_all() {
         assert_eq!(settled_limit(64, 64), (64, 0));
     }
+
+    #[test]
+    fn what_a_slow_moment_took_away_comes_back() {
+        let mut window = Window::new(8);
+        let mut refuse = |times| (0..times).for_each(|_| window.end(true));
+        refuse(200);
+        assert_eq!(window.limit(), 1);
+        (0..CLEAN_PER_STEP * (1 + 2 + 3 + 4 + 5 + 6 + 7)).for_each(|_| window.end(false));
+        assert_eq!(window.limit(), 8);
+    }
 }

@@ -529,6 +529,19 @@ mod tests {
     }
 
     #[test]
+    fn a_latched_entry_says_so_until_it_is_written_back() {
+        let entry = Entry::default();
+        let mut latched = entry.latch();
+        assert_ne!(entry.word.load(Ordering::Relaxed) & Entry::LATCH, 0);
+        assert!(!entry.take(LaneId(1)) && !entry.free() && !entry.is_unwanted());
+        latched.holder = 2;
+        drop(latched);
+        assert_eq!(entry.word.load(Ordering::Relaxed) & Entry::LATCH, 0);
+        assert!(entry.is_unwanted());
+        assert_eq!(entry.latch().holder, 2);
+    }
+
+    #[test]
     fn threads_that_enter_pass_leave_and_cancel_are_never_two_in_one_lock() {
         use std::sync::atomic::AtomicU32;
         const TURNS: u32 = 20_000;

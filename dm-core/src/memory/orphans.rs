@@ -96,3 +96,24 @@ impl OrphanCollection {
         self.signing.lock().retain(|other| *other != place);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_may_still_be_written_is_not_begun_again() {
+        let orphans = OrphanCollection::new();
+        let place = |number| Address::new(NodeId(0), 64 * number, 0);
+        assert!(orphans.begin_signing(place(1)) && orphans.begin_signing(place(2)));
+        assert!(!orphans.begin_signing(place(1)) && !orphans.begin_signing(place(2)));
+        orphans.has_signed(place(1));
+        assert!(orphans.begin_signing(place(1)), "its WRITE is done");
+        assert!(!orphans.begin_signing(place(2)), "that of the other is not");
+        for number in 3..=SIGNING_MAX as u64 {
+            assert!(orphans.begin_signing(place(number)));
+        }
+        assert!(orphans.begin_signing(place(0)), "the oldest one makes room");
+        assert!(orphans.begin_signing(place(2)) && !orphans.begin_signing(place(0)));
+    }
+}

@@ -476,6 +476,28 @@ mod tests {
     }
 
     #[test]
+    fn extents_that_meet_in_a_chunk_are_one() {
+        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
+        let space = Space::new(&arenas);
+        space.add_chunk(NodeClass::Leaf, NodeId(0), 4096, 256);
+        for number in 0..4 {
+            let at = Place::new(NodeId(0), 4096 + 48 * number);
+            assert_eq!(space.take(NodeClass::Leaf, NodeId(0), 48), Some(at));
+        }
+        // The second follows the first one, the third precedes what is left of none.
+        let put = |number: u64| space.put(NodeClass::Leaf, Place::new(NodeId(0), 4096 + 48 * number), 48);
+        put(0);
+        put(1);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(0), 96), Some(Place::new(NodeId(0), 4096)));
+        put(1);
+        put(0);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(0), 96), Some(Place::new(NodeId(0), 4096)));
+        // What was carved last goes back to the rest of the chunk.
+        put(3);
+        assert_eq!(space.take(NodeClass::Leaf, NodeId(0), 112), Some(Place::new(NodeId(0), 4096 + 144)));
+    }
+
+    #[test]
     fn what_was_published_waits_and_comes_back_first() {
         let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
         let (mut room, mut slots) = ([WaitingExtent::default(); 4], [FreeExtent::default(); 4]);

@@ -681,3 +681,17 @@ fn any_word_is_judged() {
         }
     }
 }
+
+#[test]
+fn an_own_field_that_is_taken_and_a_word_that_nobody_makes_are_unsound() {
+    let (own, other) = (seat(0), seat(1));
+    let unsound = Spear(!0);
+    assert!(!unsound.is_sound());
+    let taken = Spear(own.enter());
+    assert!(taken.is_sound());
+    let strange = (0..64).map(|bit| Spear(1 << bit)).find(|word| !word.is_sound() && word.field(own) == Presence::Out);
+    for found in [unsound, taken, strange.unwrap()] {
+        assert_eq!(judge_enter(found, own), Entered::Unsound, "{found:?}");
+    }
+    assert_eq!(judge_enter(taken, other), Entered::Granted);
+}

@@ -3,6 +3,7 @@
 use dm_core::marks::Mark;
 use dm_sim::verify::crash::{self, Case, CutOperation, Enumeration, random};
 use dm_sim::verify::{Chime, FaultKind, Faults, Recovered, Settings, Sherman, TreeKind, Verifier};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Marks that every index must have hit when each of its operations was cut short.
 const MARKS: &[Mark] = &[
@@ -18,6 +19,23 @@ const MARKS: &[Mark] = &[
     Mark::MERGE_UNDONE,
     Mark::ROW_SWEPT,
 ];
+
+/// A death that fails without the mutant, too, would give it the credit for another bug.
+#[test]
+fn a_mutant_is_not_caught_by_what_fails_without_it() {
+    static IS_PLANTED: AtomicBool = AtomicBool::new(true);
+    let hunt = |own| {
+        crash::hunt(Recovered(Sherman), &[], own, 1, &|run| {
+            IS_PLANTED.store(false, Ordering::Relaxed);
+            let fails = run();
+            IS_PLANTED.store(true, Ordering::Relaxed);
+            fails
+        })
+    };
+    assert_eq!(hunt(|| Err("always".to_owned())), None);
+    let planted = || if IS_PLANTED.load(Ordering::Relaxed) { Err("the mutant".to_owned()) } else { Ok(()) };
+    assert_eq!(hunt(planted), Some((2, "the mutant".to_owned())));
+}
 
 fn cut_short(cases: &[Case], more: &[Mark]) {
     let mut sum = Enumeration::default();

@@ -30,23 +30,31 @@ use crate::verify::subject::Subject;
 /// Random histories with which [`hunt`] begins.
 const FIRST_HISTORIES: u64 = 100;
 
-/// Looks for a failure, quickly. Tries a few random histories of the `subject`, then deaths after handovers, one for
-/// every tree of `cases`. Then come `own`, deaths of the subject's kind, thinned enumerations of `cases`, then more
-/// histories, up to `histories` in all. Returns the number of runs, and the failure.
+/// Looks for what a mutant does wrong, quickly. Tries a few random histories of the `subject`, then deaths after
+/// handovers, one for every tree of `cases`. Then come `own`, deaths of the subject's kind, thinned enumerations of
+/// `cases`, then more histories, up to `histories` in all. Returns the number of runs, and the failure.
+///
+/// `fails_without` makes a run again without the mutant. What fails then, too, is not the mutant's.
 pub fn hunt<S: Subject>(
     subject: S,
     cases: &[Case],
     own: fn() -> Result<(), String>,
     histories: u64,
+    fails_without: &dyn Fn(&mut dyn FnMut() -> bool) -> bool,
 ) -> Option<(u64, String)> {
     let mut runs = 0;
     let settings = random::settings();
     let mut verifier = Verifier::new(subject, settings.clone());
+    let tried =
+        |run: &mut dyn FnMut() -> Result<(), String>| run().err().filter(|_| !fails_without(&mut || run().is_err()));
     let mut look = |seeds: std::ops::Range<u64>, runs: &mut u64| {
         seeds.into_iter().find_map(|seed| {
             *runs += 1;
-            let history = verifier.run_with(seed, &random::plan(&settings, seed), false).history;
-            history.findings.first().map(|finding| (*runs, finding.to_string()))
+            let found = tried(&mut || {
+                let history = verifier.run_with(seed, &random::plan(&settings, seed), false).history;
+                history.findings.first().map_or(Ok(()), |finding| Err(finding.to_string()))
+            });
+            found.map(|what| (*runs, what))
         })
     };
     if let Some(found) = look(0..FIRST_HISTORIES.min(histories), &mut runs) {
@@ -54,25 +62,30 @@ pub fn hunt<S: Subject>(
     }
     for case in cases.iter().filter(|case| case.scenario.operation == CutOperation::Bulk(9)) {
         runs += 1;
-        if let Err(what) = merge_under_handed_over_lock(case) {
+        if let Some(what) = tried(&mut || merge_under_handed_over_lock(case).map(|_| ())) {
             return Some((runs, what));
         }
     }
     runs += 1;
-    if let Err(what) = own() {
+    if let Some(what) = tried(&mut || own()) {
         return Some((runs, what));
     }
     for case in cases {
         runs += 1;
         if case.scenario.operation == CutOperation::Bulk(9)
-            && let Err(what) = descheduled_holders(case)
+            && let Some(what) = tried(&mut || descheduled_holders(case))
         {
             return Some((runs, what));
         }
-        let mut one = enumerate(case, 60, 60);
-        runs += one.runs;
-        if !one.is_clean() {
-            return Some((runs, one.findings.swap_remove(0)));
+        let mut points = 0;
+        let found = tried(&mut || {
+            let one = enumerate(case, 60, 60);
+            points = one.runs;
+            one.findings.into_iter().next().map_or(Ok(()), Err)
+        });
+        runs += points;
+        if let Some(what) = found {
+            return Some((runs, what));
         }
     }
     look(FIRST_HISTORIES.min(histories)..histories, &mut runs)

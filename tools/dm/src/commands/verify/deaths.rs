@@ -15,7 +15,12 @@ const REPAIRS: usize = 300;
 /// Histories between two looks at the progress bar.
 const BATCH: u64 = 200;
 
-pub(super) fn run<K: TreeKind>(kind: K, seed: u64, histories: Option<u64>) -> Result<(), Failure> {
+pub(super) fn run<K: TreeKind>(
+    kind: K,
+    seed: u64,
+    histories: Option<u64>,
+    points_max: Option<usize>,
+) -> Result<(), Failure> {
     let histories = histories.unwrap_or(HISTORIES_DEFAULT);
     let end = seed.checked_add(histories);
     let end = end.ok_or_else(|| Failure::Usage("--seed plus --histories goes past 2^64".to_owned()))?;
@@ -35,7 +40,11 @@ pub(super) fn run<K: TreeKind>(kind: K, seed: u64, histories: Option<u64>) -> Re
         {
             let _ = writeln!(text, "{what}");
         }
-        points.merge(crash::enumerate(case, usize::MAX, REPAIRS));
+        points.merge(crash::enumerate(
+            case,
+            points_max.unwrap_or(usize::MAX),
+            points_max.unwrap_or(REPAIRS).min(REPAIRS),
+        ));
         bar.inc(1);
     }
     bar.finish_and_clear();

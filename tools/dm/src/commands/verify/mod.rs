@@ -55,6 +55,10 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with_all = ["withdraw", "json", "faults", "matrix", "planted", "replay"])]
     enumerate: bool,
 
+    /// With --enumerate: at most so many points of each operation and tree, evenly spread [default: all], and as many of its repairs
+    #[arg(long, value_name = "N", requires = "enumerate")]
+    points: Option<usize>,
+
     /// A guarantee the fabric shall not give
     #[arg(long, value_name = "GUARANTEE", value_parser = guarantee)]
     withdraw: Option<Assumptions>,
@@ -218,7 +222,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn run_kind<K: TreeKind + Send>(kind: K, arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
     let Arguments { seed, histories, .. } = *arguments;
     if arguments.enumerate {
-        return deaths::run(kind, seed, histories);
+        return deaths::run(kind, seed, histories, arguments.points);
     }
     if let Some(seed) = arguments.replay {
         return if arguments.recovery {

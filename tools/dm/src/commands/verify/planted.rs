@@ -57,9 +57,9 @@ struct IndexUnderTest<'a> {
     name: &'static str,
     mutants: Vec<Mutant>,
     /// For mutants that only deaths show: the number of runs until it shows, and how.
-    deaths: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    deaths: &'a dyn Fn(Mutant, u64) -> Option<(u64, String)>,
     /// For mutants that scenarios of reused places show: likewise.
-    reuse: &'a dyn Fn(u64) -> Option<(u64, String)>,
+    reuse: &'a dyn Fn(Mutant, u64) -> Option<(u64, String)>,
     /// For mutants that mixtures of lines show: likewise.
     mixtures: &'a dyn Fn(Mutant) -> Option<Catch>,
     mixes: fn(Mutant) -> bool,
@@ -83,11 +83,11 @@ pub(super) fn run<K: TreeKind>(
     let index = IndexUnderTest {
         name: K::NAME,
         mutants: K::mutants(),
-        deaths: &|histories| dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), K::own_deaths, histories),
-        reuse: &|histories| {
-            let played = dm_sim::verify::reuse::play(kind, seed..seed.wrapping_add(SCENARIOS_PER_HISTORY * histories));
-            played.finding.map(|(_, what)| (played.runs, what))
+        deaths: &|mutant, histories| {
+            let fails_without = |run: &mut dyn FnMut() -> bool| without(mutant, run);
+            dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), K::own_deaths, histories, &fails_without)
         },
+        reuse: &|mutant, histories| hunt_reuse(kind, mutant, seed, SCENARIOS_PER_HISTORY * histories),
         mixtures: &|mutant| hunt_mixtures::<K>(mutant, seed, histories),
         mixes: K::mixes,
         histories: &|mutant, settings| match mutant.shows() {
@@ -128,7 +128,7 @@ fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &
             Shows::Anywhere | Shows::BrokenQueuePairs | Shows::Wide => None,
         };
         if let Some((about, hunt)) = arranged {
-            let caught = hunt(histories);
+            let caught = hunt(mutant, histories);
             plant(None);
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 let sentence = what.trim_end().lines().last().unwrap_or_default();
@@ -177,13 +177,9 @@ fn hunt_with<S: Subject + Copy>(
     histories: u64,
     settings: Settings,
 ) -> Result<Option<Catch>, Failure> {
-    let mut without = Verifier::new(subject, settings.clone());
-    Hunt::new(subject, settings).hunt(seed, histories, |seed| {
-        plant(None);
-        let clean = without.run(seed).findings.is_empty();
-        plant(Some(mutant));
-        Ok(clean)
-    })
+    let mut clean = Verifier::new(subject, settings.clone());
+    Hunt::new(subject, settings)
+        .hunt(seed, histories, |seed| Ok(without(mutant, || clean.run(seed).findings.is_empty())))
 }
 
 /// The same in mixtures of lines.
@@ -191,16 +187,37 @@ fn hunt_mixtures<K: TreeKind>(mutant: Mutant, from: u64, seeds: u64) -> Option<C
     for number in 0..seeds {
         let seed = from.wrapping_add(number);
         let case = K::mixed_case(seed)?;
-        if let Some(sentence) = mix(&case, seed).finding {
-            plant(None);
-            let clean = mix(&case, seed).finding.is_none();
-            plant(Some(mutant));
-            if clean {
-                return Some(Catch { seed, histories: number + 1, kind: "violation", sentence });
-            }
+        if let Some(sentence) = mix(&case, seed).finding
+            && without(mutant, || mix(&case, seed).finding.is_none())
+        {
+            return Some(Catch { seed, histories: number + 1, kind: "violation", sentence });
         }
     }
     None
+}
+
+/// The same in scenarios of reused places.
+fn hunt_reuse<K: TreeKind>(kind: K, mutant: Mutant, from: u64, scenarios: u64) -> Option<(u64, String)> {
+    let end = from.wrapping_add(scenarios);
+    let (mut next, mut runs) = (from, 0);
+    loop {
+        let played = dm_sim::verify::reuse::play(kind, next..end);
+        runs += played.runs;
+        let (seed, what) = played.finding?;
+        next = seed.wrapping_add(1);
+        let is_clean = || dm_sim::verify::reuse::play(kind, seed..next).finding.is_none();
+        if without(mutant, is_clean) {
+            return Some((runs, what));
+        }
+    }
+}
+
+/// Runs something without the mutant that is switched on.
+fn without<R>(mutant: Mutant, run: impl FnOnce() -> R) -> R {
+    plant(None);
+    let done = run();
+    plant(Some(mutant));
+    done
 }
 
 /// Histories with the options of `settings`, or with all, whose compute nodes die.
