@@ -19,7 +19,8 @@
 //! retired, right is what a half-split's right half is: left's link leads there, and the next operation that meets it tells
 //! the parent. Afterwards it is a *half-merge*: left leads to right, and right back to left. A lane that is sent back and
 //! forth between the two *revives* right: with left frozen, no merge of this compute node is under way, and no other compute node
-//! has the entry. Right's bytes behind its first line are those that were flushed, so it comes back empty, with its LSN.
+//! has the entry. Retiring changes right's first line only. The other lines are those that were flushed, so right is empty
+//! after the revival, with its LSN.
 
 use super::Dex;
 use super::flush::{FLUSHED, lost};

@@ -52,31 +52,7 @@ fn leaves_of_two_entries_are_not_joined() {
 /// Drives a delete that empties a leaf to its `drop_at`-th submit and drops it there. Returns whether it ended before.
 fn delete_and_drop(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, key: u64, (drop_at, posted): (usize, bool)) -> bool {
     set(dex, lane, key, 0, 0);
-    let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Delete)));
-    lane.port().start();
-    let mut steps = 0;
-    let ended = loop {
-        match poll_once(lane.port(), future.as_mut()) {
-            Step::Done(result) => {
-                assert_eq!(result, Ok(Outcome::Deleted));
-                break true;
-            }
-            Step::Waiting => {}
-            Step::Requests if steps == drop_at => break false,
-            Step::Requests => {
-                steps += 1;
-                pool.execute(lane);
-            }
-        }
-    };
-    drop(future);
-    if lane.port().flush() || !ended && posted {
-        pool.execute(lane);
-    }
-    lane.port().reset();
-    pool.run(lane, dex.settle(lane)).unwrap();
-    assert!(!lane.is_unsettled());
-    ended
+    run_and_drop(pool, dex, lane, (OperationKind::Delete, Outcome::Deleted), (drop_at, posted)).0
 }
 
 #[test]

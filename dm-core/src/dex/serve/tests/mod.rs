@@ -413,6 +413,42 @@ fn point(
     pool.run(lane, dex.execute(lane, Operation::point(kind)))
 }
 
+/// Drives the operation in the scratch to its `drop_at`-th submit, drops it there, and settles the lane. `posted`: that submit
+/// is executed all the same. Returns whether the operation ended before, as `outcome` says, and how often it submitted.
+fn run_and_drop(
+    pool: &Pool,
+    dex: &Dex<'_>,
+    lane: &Lane<'_>,
+    (kind, outcome): (OperationKind, Outcome),
+    (drop_at, posted): (usize, bool),
+) -> (bool, usize) {
+    let mut future = Box::pin(dex.execute(lane, Operation::point(kind)));
+    lane.port().start();
+    let mut steps = 0;
+    let ended = loop {
+        match poll_once(lane.port(), future.as_mut()) {
+            Step::Done(result) => {
+                assert_eq!(result, Ok(outcome));
+                break true;
+            }
+            Step::Waiting => {}
+            Step::Requests if steps == drop_at => break false,
+            Step::Requests => {
+                steps += 1;
+                pool.execute(lane);
+            }
+        }
+    };
+    drop(future);
+    if lane.port().flush() || !ended && posted {
+        pool.execute(lane);
+    }
+    lane.port().reset();
+    pool.run(lane, dex.settle(lane)).unwrap();
+    assert!(!lane.is_unsettled());
+    (ended, steps)
+}
+
 /// The value of a key; `None`: it is absent.
 fn get(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, key: u64) -> Option<u64> {
     match point(pool, dex, lane, OperationKind::Get, key, 0).unwrap() {

@@ -79,31 +79,8 @@ fn a_split_that_is_dropped_at_any_verb_loses_nothing() {
                 point(pool, dex, lane, OperationKind::Insert, key * 3, key).unwrap();
             }
             set(dex, lane, 4, 99, 0);
-            let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Insert)));
-            lane.port().start();
-            let mut steps = 0;
-            let ended = loop {
-                match poll_once(lane.port(), future.as_mut()) {
-                    Step::Done(result) => {
-                        assert_eq!(result, Ok(Outcome::Inserted));
-                        break true;
-                    }
-                    Step::Waiting => {}
-                    Step::Requests if steps == drop_at => break false,
-                    Step::Requests => {
-                        steps += 1;
-                        pool.execute(lane);
-                    }
-                }
-            };
-            drop(future);
-            // The requests that were posted go on, and complete.
-            if lane.port().flush() || !ended {
-                pool.execute(lane);
-            }
-            lane.port().reset();
-            pool.run(lane, dex.settle(lane)).unwrap();
-            assert!(!lane.is_unsettled());
+            let insert = (OperationKind::Insert, Outcome::Inserted);
+            let (ended, steps) = run_and_drop(pool, dex, lane, insert, (drop_at, true));
             verbs = steps;
             for key in 0..8 {
                 assert_eq!(get(pool, dex, &lanes[1], key * 3), Some(key), "dropped at {drop_at}");
