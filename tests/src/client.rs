@@ -292,6 +292,17 @@ impl<'s, 'm, T> Steps<'s, 'm, T> {
         }
     }
 
+    /// How long a lane that parked sleeps without a wake, in nanoseconds.
+    pub fn parks_ns(&self) -> u64 {
+        let requests = self.lane.port().requests();
+        requests
+            .iter()
+            .filter(|request| request.verb == Verb::Park)
+            .map(|request| request.operands[0])
+            .min()
+            .unwrap_or(0)
+    }
+
     fn collect_wakes(&mut self) {
         let requests = self.lane.port().requests();
         let wakes = requests.iter().filter(|request| request.verb == Verb::Wake);

@@ -41,8 +41,16 @@ pub struct Setup {
 impl Setup {
     /// One memory node, everything on, four lanes.
     pub fn new(shape: Shape) -> Self {
-        let spending =
-            Spending { lanes: 4, cache_bytes: 1 << 16, page_records: 40, returned_nodes: 256, ..Spending::default() };
+        let spending = Spending {
+            lanes: 4,
+            cache_bytes: 1 << 16,
+            page_records: 40,
+            returned_nodes: 256,
+            // A test opens thousands of indexes.
+            page_cache_bytes: 1 << 20,
+            log_lines: 1024,
+            ..Spending::default()
+        };
         Self {
             shape,
             nodes: 1,

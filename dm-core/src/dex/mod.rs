@@ -44,5 +44,11 @@ pub mod serve;
 #[cfg(test)]
 mod tests;
 pub use serve::Dex;
+
+use crate::marks::Mark;
+
+/// Marks of this room.
+pub const MARKS: &[Mark] = marks::DECLARED;
+
 #[doc = include_str!("plan.md")]
 pub mod plan {}

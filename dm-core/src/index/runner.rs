@@ -163,8 +163,8 @@ pub(crate) trait Run<'s> {
         }
     }
 
-    /// Looks after the unresponsive holder that interrupted an attempt; any other interrupt is an error. `Ok`: try
-    /// again. `leads`: the lane leads a batch, which waits.
+    /// Looks after the unresponsive holder that interrupted an attempt. An attempt whose tenure has ended is made again; any
+    /// other interrupt is an error. `Ok`: try again. `leads`: the lane leads a batch, which waits.
     async fn overcome(&self, lane: &Lane<'_>, leads: bool, interrupt: Interrupt) -> Result<(), OpError> {
         let overcome = match interrupt {
             Interrupt::Unresponsive(lock_record)
@@ -172,6 +172,7 @@ pub(crate) trait Run<'s> {
             {
                 self.look_after(lane, lock_record).await
             }
+            Interrupt::TenureEnded => lane.check_deadline(),
             interrupt => Err(interrupt.into_error()),
         };
         overcome.map_err(|error| self.note_fencing(error))

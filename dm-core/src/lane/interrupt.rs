@@ -15,6 +15,8 @@ pub enum Interrupt {
     Unresponsive(LockRecord),
     /// No memory node has room for what the operation needs. Nothing was changed.
     NoMemory,
+    /// The tenure under which the operation ran has ended, and this compute node still owns the key. Nothing was changed.
+    TenureEnded,
 }
 
 impl Interrupt {
@@ -27,6 +29,7 @@ impl Interrupt {
                 OpError::harmless(Cause::Retries { attempts: 0, what: "waiting for an unresponsive holder" })
             }
             Self::NoMemory => OpError::harmless(Cause::PoolFull),
+            Self::TenureEnded => OpError::harmless(Cause::Retries { attempts: 0, what: "renewing a tenure" }),
         }
     }
 }

@@ -147,7 +147,7 @@ enum Change {
     No,
     /// The next WRITE to a node in use makes it, or the next CAS of a slot.
     Next,
-    /// The WRITE that makes it is in the mailbox, or posted.
+    /// The WRITE that makes it is in the mailbox, or posted; or it is made in a leaf that this compute node owns.
     Posted,
     /// The CAS at this position of the mailbox makes it, if it finds this word.
     Swap { position: usize, expected: u64 },
@@ -450,6 +450,12 @@ impl<'m> Lane<'m> {
         if self.change.get() == Change::Next {
             self.change.set(Change::Posted);
         }
+    }
+
+    /// The operation's own change is made: in a leaf that this compute node owns, for which settling does what is left.
+    #[inline]
+    pub(crate) fn change_is_made(&self) {
+        self.change.set(Change::Posted);
     }
 
     /// The requests in the mailbox were withdrawn before they were submitted.

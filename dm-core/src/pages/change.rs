@@ -27,8 +27,8 @@ impl<'s> Page<'_, 's> {
         self.frame.newest()
     }
 
-    /// Begins a change. `assign` gives it its log record, and returns the record's number, which is not below `floor`:
-    /// the end of the log at any time before.
+    /// Begins a change. `assign` gives it its log record, and returns the record's number. `floor`: the end of the log at any
+    /// time before, as the log counts: what it counts never goes back, whatever LSNs do.
     ///
     /// The page is in the dirty list, by `floor`, before `assign` is called. So no one who looks for the oldest change
     /// can miss a record that has a number. The numbers of one page's records ascend, since its latch is held.
@@ -47,7 +47,6 @@ impl<'s> Page<'_, 's> {
             Ok(lsn) => lsn,
             Err(none) => return Ok(Err(none)),
         };
-        debug_assert!(lsn >= floor, "{lsn:?} is below {floor:?}: the log might be cut before it");
         if late {
             self.store.become_dirty(self.index, self.state, lsn)?;
         }

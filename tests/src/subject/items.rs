@@ -74,6 +74,10 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
         self.0.chunk_bytes_min(&Self::below(shape))
     }
 
+    fn chunks_besides_nodes(&self, spending: &Spending, chunk_bytes: usize) -> usize {
+        self.0.chunks_besides_nodes(spending, chunk_bytes)
+    }
+
     fn open(
         &self,
         place: &Place<'_>,
@@ -113,6 +117,14 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
 
     fn locks(&self, kind: OperationKind) -> bool {
         self.0.locks(kind)
+    }
+
+    fn answers_from_memory(&self) -> bool {
+        self.0.answers_from_memory()
+    }
+
+    fn sleep_ns_max(&self) -> u64 {
+        self.0.sleep_ns_max()
     }
 
     fn few_keys(&self) -> (u32, &'static [Mark]) {

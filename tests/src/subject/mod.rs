@@ -155,6 +155,12 @@ pub trait Subject: Sync {
         0
     }
 
+    /// Chunks of `chunk_bytes` that it takes besides those of nodes: for a table, or for a log.
+    fn chunks_besides_nodes(&self, spending: &Spending, chunk_bytes: usize) -> usize {
+        let _ = (spending, chunk_bytes);
+        0
+    }
+
     /// Puts it together at `place` and passes it to `run`, once.
     fn open(
         &self,
@@ -187,6 +193,17 @@ pub trait Subject: Sync {
     /// Whether an operation of `kind` on a record that is there always takes a lock.
     fn locks(&self, kind: OperationKind) -> bool {
         kind != OperationKind::Get
+    }
+
+    /// Whether it may answer an operation that changes nothing without a request.
+    fn answers_from_memory(&self) -> bool {
+        false
+    }
+
+    /// The longest sleep, in nanoseconds, after which a lane looks by itself: what it waits for may happen without a wake.
+    /// 0: every lane that waits for another is woken.
+    fn sleep_ns_max(&self) -> u64 {
+        0
     }
 
     /// Sizes of keys and values that it refuses, and what it says.

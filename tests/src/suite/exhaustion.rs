@@ -36,8 +36,9 @@ pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixtu
     for (chunks, order) in (2..7).flat_map(|chunks| ORDERS.map(|order| (chunks, order))) {
         let base = Setup { chunk_nodes: 128, ..Setup::new(Shape::words(2, 2)) };
         let chunk_bytes = base.chunk_bytes(subject) as usize;
+        let taken = subject.chunks_besides_nodes(&base.spending, chunk_bytes);
         // The superblock, catalog and rows take less than 64 KiB.
-        let setup = Setup { region_bytes: (64 << 10) + chunks * chunk_bytes, ..base };
+        let setup = Setup { region_bytes: (64 << 10) + (taken + chunks) * chunk_bytes, ..base };
         alone(subject, fixture, &setup, |client| {
             let mut model = until_full(client, order);
             let expected: Vec<_> = model.iter().map(|(&n, &stamp)| (client.key(n), stamp)).collect();

@@ -13,7 +13,7 @@ use crate::lane::{Lane, Unsettled};
 use crate::layout::LINE_BYTES;
 use crate::membership::Recovery;
 use crate::operation::{Cause, Effect, OpError, unknown};
-use crate::pages::lsn::Lsn;
+use crate::pages::lsn::{LINES_END, Lsn};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::NodeGeometry;
 use crate::verbs::{Label, Request, Status};
@@ -187,7 +187,7 @@ fn push(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) {
     for step in flight.steps() {
         match step {
             Step::Head(head) => {
-                let line = RingHead::new(log.seal().incarnation, head);
+                let line = RingHead::new(log.seal().incarnation, head % LINES_END);
                 port.with(|scratch| {
                     if let Some(place) = scratch.get_mut(room.start..lines_at) {
                         place.copy_from_slice(line.as_bytes());
@@ -201,7 +201,7 @@ fn push(site: Site<'_>, lane: &Lane<'_>, flight: &Flight) {
                 });
                 let (mut line, mut from) = (flight.first, lines_at);
                 while line < flight.end {
-                    let run = ring.run(line, flight.end - line);
+                    let run = ring.run(line % LINES_END, flight.end - line);
                     let bytes = run.lines as usize * LINE_BYTES;
                     port.push(Request::write(Label::Log, ring.node(), run.offset, bytes, from));
                     (line, from) = (line + run.lines.max(1), from + bytes);

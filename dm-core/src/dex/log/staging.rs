@@ -118,11 +118,11 @@ impl<'s> Log<'s> {
     }
 
     /// What a change notes in its frame before it stages ([`Page::record`](crate::pages::Page::record)):
-    /// [`Log::next_line`], as an LSN of epoch 0. The dirty list is in the order of these notes, and the head needs the least
+    /// [`Log::next_line`], in the place of an LSN. The dirty list is in the order of these notes, and the head needs the least
     /// line of this ring. LSNs would order by the epochs of entries first.
     #[inline]
     pub fn floor(&self) -> Lsn {
-        Lsn::new(0, self.next_line())
+        Lsn::from_bits(self.next_line())
     }
 
     /// The words of staged line `line`.
@@ -135,12 +135,27 @@ impl<'s> Log<'s> {
     /// Assigns lines to a record and keeps it. Called under the lock of the change's frame; posts nothing, and waits
     /// for nothing.
     pub fn stage(&self, entry: u32, epoch: u32, change: Change<'_>) -> Result<Lsn, Full> {
+        self.stage_while(|| true, entry, epoch, change)
+    }
+
+    /// The same, unless the tenure is over. Tenures are closed while the log is frozen, and `holds` is asked where nobody can
+    /// restart it meanwhile: so no record of an old epoch gets a line of the new count.
+    pub fn stage_while(
+        &self,
+        holds: impl FnOnce() -> bool,
+        entry: u32,
+        epoch: u32,
+        change: Change<'_>,
+    ) -> Result<Lsn, Full> {
         let mut image = [0; RECORD_LINES_MAX * LINE_BYTES];
         let lines = change.lines();
         if !change.fits() {
             return Err(Full::Size);
         }
         let mut state = self.state.lock();
+        if !holds() {
+            return Err(Full::Closed);
+        }
         let first = state.assign(lines as u64)?;
         let lsn = Lsn::new(epoch, first);
         Record { lsn, entry, change }.write(self.seal().incarnation, &mut image);
@@ -237,6 +252,31 @@ impl<'s> Log<'s> {
         let closed = state.closed(lane.0);
         self.durable.store(state.durable() as u32, Ordering::Release);
         closed.then_some(parity)
+    }
+
+    /// See [`Appender::freeze`].
+    pub fn freeze(&self) -> bool {
+        self.state.lock().freeze()
+    }
+
+    /// See [`Appender::needs_restart`].
+    pub fn needs_restart(&self) -> bool {
+        self.state.lock().needs_restart()
+    }
+
+    /// See [`Appender::restart`]. The ring has been made, or made anew.
+    pub fn restart(&self) {
+        let mut state = self.state.lock();
+        state.restart();
+        self.durable.store(state.durable() as u32, Ordering::Release);
+    }
+
+    /// As if so many lines had been used. Nothing was staged.
+    #[cfg(test)]
+    pub(in crate::dex) fn begin_at(&self, line: u64) {
+        let mut state = self.state.lock();
+        state.begin_at(line);
+        self.durable.store(state.durable() as u32, Ordering::Release);
     }
 
     /// The ring's memory node is gone.

@@ -28,6 +28,10 @@
 //!
 //! If the frame was not noted when the frames were looked at, the line is assigned after that, so it is not below the
 //! bound, and not below the head.
+//!
+//! **Line numbers end**, and a ring may be lost with its memory node. Then the log is frozen, everything is flushed, and it
+//! begins again at line 0 ([`Appender::restart`]). What is compared here counts on: so a frame that was noted before the
+//! restart is older than all that is assigned after it, and holds the head until it is flushed.
 
 use crate::mutants::{Mutant, planted};
 use crate::pages::lsn::LINES_END;
@@ -49,6 +53,9 @@ pub enum Full {
     /// Line numbers are used up: the compute node flushes its pages and renews its tenures.
     #[error("the line numbers of this log are used up")]
     UsedUp,
+    /// The tenure under which the change was decided has ended.
+    #[error("the tenure of a record has ended")]
+    Closed,
     /// The memory node of the ring does not answer: a new ring is needed.
     #[error("the memory node of the log ring is gone")]
     Lost,
@@ -111,6 +118,8 @@ pub struct HeadBound(u64);
 pub struct Appender {
     ring_lines: u64,
     staging_lines: u64,
+    /// Where line 0 is in the counts below, which never go back: [`LINES_END`] more with each restart.
+    base: u64,
     next: u64,
     durable: u64,
     head: u64,
@@ -120,6 +129,8 @@ pub struct Appender {
     /// Flights begun; the low bit tells the waiters of one from those of the next.
     flights: u32,
     lost: bool,
+    /// No record is assigned before the restart.
+    frozen: bool,
 }
 
 impl Appender {
@@ -128,6 +139,7 @@ impl Appender {
         Self {
             ring_lines,
             staging_lines,
+            base: 0,
             next: 0,
             durable: 0,
             head: 0,
@@ -135,7 +147,32 @@ impl Appender {
             flight: None,
             flights: 0,
             lost: false,
+            frozen: false,
         }
+    }
+
+    /// Nothing more is assigned until [`Appender::restart`]. Returns whether the ring is lost.
+    pub const fn freeze(&mut self) -> bool {
+        self.frozen = true;
+        self.lost
+    }
+
+    /// Whether nothing is assigned before the restart.
+    pub const fn needs_restart(&self) -> bool {
+        self.frozen || self.lost
+    }
+
+    /// Begins again at line 0 of a ring that has no record which replay would need: all that was assigned is in its page.
+    pub const fn restart(&mut self) {
+        self.base += LINES_END;
+        (self.next, self.durable, self.head, self.head_written) = (self.base, self.base, self.base, self.base);
+        (self.flight, self.lost, self.frozen) = (None, false, false);
+    }
+
+    /// As if so many lines had been used; the pool has another head.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, line: u64) {
+        (self.next, self.durable, self.head) = (line, line, line);
     }
 
     /// The next line that will be assigned.
@@ -171,7 +208,11 @@ impl Appender {
     /// Whether the record that begins at `line` is durable. Flights end where records do.
     #[inline]
     pub fn is_durable(&self, line: u64) -> bool {
-        line < self.durable || planted(Mutant::ACK_BEFORE_DURABLE) && line < self.next
+        let line = self.base + line;
+        // One that is not assigned is of the time before the restart, when everything was flushed.
+        line < self.durable
+            || self.base > 0 && line >= self.next
+            || planted(Mutant::ACK_BEFORE_DURABLE) && line < self.next
     }
 
     /// Assigns `lines` lines, at least one. Returns the first.
@@ -181,7 +222,8 @@ impl Appender {
         if self.lost {
             return Err(Full::Lost);
         }
-        if end > LINES_END {
+        if self.frozen || end > self.base + LINES_END {
+            self.frozen = true;
             return Err(Full::UsedUp);
         }
         if end - self.head > self.ring_lines {
@@ -249,7 +291,7 @@ impl Appender {
         if self.is_durable(line) {
             return None;
         }
-        let in_flight = self.flight.is_some_and(|flight| line < flight.end);
+        let in_flight = self.flight.is_some_and(|flight| self.base + line < flight.end);
         Some((self.flights.wrapping_add(u32::from(!in_flight)) & 1) as usize)
     }
 

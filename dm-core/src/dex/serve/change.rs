@@ -124,7 +124,7 @@ impl Dex<'_> {
         place: Place,
         wanted: &Wanted,
     ) -> Look<Decided> {
-        lane.port().with(|scratch| {
+        let look = lane.port().with(|scratch| {
             let Ok((mut arguments, image)) = self.plan.arguments_and(self.tree.leaf_image(0), scratch) else {
                 return Look::Corrupt("scratch shorter than planned");
             };
@@ -132,7 +132,11 @@ impl Dex<'_> {
                 Place::Frame(name) => self.decide_in_frame(lane, (kind, tenure), &mut arguments, name, wanted),
                 Place::Scratch => self.decide_in_scratch((kind, tenure), &mut arguments, image, wanted),
             }
-        })
+        });
+        if let Look::Seen(Decided::Done { changed: true, .. }) = look {
+            lane.change_is_made();
+        }
+        look
     }
 
     fn decide_in_frame(
@@ -156,7 +160,7 @@ impl Dex<'_> {
             };
             let emptied =
                 outcome == Outcome::Deleted && before.records() == 1 && !self.begins_entry(image, arguments.key());
-            let stage = || self.log.stage(tenure.entry, tenure.epoch, record);
+            let stage = || self.stage(tenure, record);
             let mut writing = match page.record(self.log.floor(), stage)? {
                 Ok(writing) => writing,
                 Err(full) => return Ok(Look::Seen(Decided::Full(full))),
@@ -193,7 +197,7 @@ impl Dex<'_> {
         if !self.partition().holds(tenure) {
             return Look::Refused(Refused::NoTenure);
         }
-        match self.log.stage(tenure.entry, tenure.epoch, Change::None) {
+        match self.stage(tenure, Change::None) {
             Ok(lsn) => {
                 self.apply(image, step, arguments, lsn);
                 raise_node_version(image);

@@ -6,7 +6,7 @@
 //!
 //! A lane that READs has the page's fill. It ends the fill in every case; if its future is dropped, settling does.
 
-use super::Dex;
+use super::{Dex, Owner};
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::{self, FenceCheck, Wanted};
@@ -24,6 +24,7 @@ use crate::pages::{Acquired, Admit, Fill, FrameName, Refused};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 
 /// Where a leaf is.
 #[derive(Clone, Copy)]
@@ -165,7 +166,7 @@ impl Dex<'_> {
                     }
                     moves += 1;
                 }
-                Look::Refused(Refused::NoTenure) => return Err(self.no_tenure(lane, key).into()),
+                Look::Refused(Refused::NoTenure) => return Err(self.no_tenure(lane, key)),
                 Look::Corrupt(what) => return Err(Tree::corrupt(leaf, what).into()),
                 _ => {
                     self.tree.forget(lane, cursor);
@@ -249,17 +250,22 @@ impl Dex<'_> {
         match refused {
             Refused::Moved => Ok(()),
             Refused::Frozen | Refused::Flushing => Ok(self.store.wait_for(lane, name).await?),
-            Refused::NoTenure => Err(self.no_tenure(lane, key).into()),
+            Refused::NoTenure => Err(self.no_tenure(lane, key)),
             refused => Ok(self.again(lane, refused).await?),
         }
     }
 
-    /// The error of an operation whose tenure has ended since it began.
-    fn no_tenure(&self, lane: &Lane<'_>, key: &Range<usize>) -> OpError {
+    /// What becomes of an operation whose tenure has ended since it began.
+    pub(super) fn no_tenure(&self, lane: &Lane<'_>, key: &Range<usize>) -> Interrupt {
         lane.port().with(|scratch| {
             let mut room = [0; KEY_BYTES_MAX];
-            let (_, word) = self.partition().owner_of(key_of(scratch, key, &mut room));
-            OpError::harmless(Cause::NotOwner { row: word.row(), epoch: word.epoch() })
+            let partition = self.partition();
+            let (_, word) = partition.owner_of(key_of(scratch, key, &mut room));
+            let is_mine = word.decode() == Ok(Owner::Owned(partition.me()));
+            if is_mine && !self.left.load(Ordering::Acquire) {
+                return Interrupt::TenureEnded;
+            }
+            OpError::harmless(Cause::NotOwner { row: word.row(), epoch: word.epoch() }).into()
         })
     }
 }

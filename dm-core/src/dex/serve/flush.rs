@@ -98,12 +98,11 @@ impl Dex<'_> {
                 }
                 Ok(())
             }
-            Full::Lost => Err(self.site()?.ring.lost().into()),
-            full => {
-                let what = match full {
-                    Full::UsedUp => "the line numbers of this log are used up",
-                    _ => "a log record has a key of 1 to 64 bytes and a value of at most 1024",
-                };
+            Full::UsedUp | Full::Lost => self.renew(lane).await,
+            // The operation looks after its tenure again.
+            Full::Closed => Ok(()),
+            Full::Size => {
+                let what = "a log record has a key of 1 to 64 bytes and a value of at most 1024";
                 Err(OpError::harmless(Cause::BadInput(what)))
             }
         }
@@ -142,7 +141,7 @@ impl Dex<'_> {
             let bound = self.log.head_bound();
             match self.store.oldest_unflushed() {
                 Ok(oldest) => {
-                    self.log.advance_head(bound, oldest.map(Lsn::line));
+                    self.log.advance_head(bound, oldest.map(Lsn::to_bits));
                     return Ok(());
                 }
                 Err(refused) => self.again(lane, refused).await?,

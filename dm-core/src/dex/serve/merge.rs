@@ -174,7 +174,7 @@ impl Dex<'_> {
         let mut staged = None;
         let has_tenure = || self.partition().holds(tenure);
         let noted = self.store.change(lane, left.frame(), has_tenure, |page| {
-            let stage = || self.log.stage(tenure.entry, tenure.epoch, change);
+            let stage = || self.stage(tenure, change);
             if let Ok(mut writing) = page.record(self.log.floor(), stage)? {
                 staged = Some(writing.lsn());
                 leaf::stamp(&self.leaf, &mut writing, staged.unwrap_or(Lsn::NONE));

@@ -54,7 +54,9 @@ mod split;
 mod tests;
 
 use super::log::append::{self, Site};
+use super::log::record::Change;
 use super::log::staging::Log;
+use super::log::state::Full;
 use super::ownership::Owner;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
 use super::parameters::{Parameters, Scratch};
@@ -75,6 +77,7 @@ use crate::memory::orphans::CollectedOrphans;
 use crate::memory::pin::Pinned;
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::pages::PageStore;
+use crate::pages::lsn::Lsn;
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::{KEY_BYTES_MAX, KindParameters, ParameterError};
@@ -200,7 +203,7 @@ impl<'s> Dex<'s> {
             opened: Once::new(),
             unopened: Partition::none(tree.owner.row, key_bytes),
             owners: Mutex::new(Some(owners)),
-            numbers: Mutex::default(),
+            numbers: Mutex::new(own::NO_REQUESTS),
             taking: Mutex::default(),
             left: AtomicBool::new(false),
             log,
@@ -252,7 +255,12 @@ impl<'s> Dex<'s> {
     fn site(&self) -> Result<Site<'_>, OpError> {
         let what = "a log of an index that is not open";
         let opened = self.opened.get().ok_or(OpError::harmless(Cause::BadInput(what)))?;
-        Ok(Site { log: &self.log, ring: &opened.ring, recovery: self.tree.recovery, room: &self.scratch.log })
+        Ok(Site { log: &self.log, ring: opened.ring()?, recovery: self.tree.recovery, room: &self.scratch.log })
+    }
+
+    /// Stages the record of a change, unless its tenure has ended.
+    fn stage(&self, tenure: Tenure, change: Change<'_>) -> Result<Lsn, Full> {
+        self.log.stage_while(|| self.partition().holds(tenure), tenure.entry, tenure.epoch, change)
     }
 
     /// The tenure of the key at a scratch range, if this compute node has it.

@@ -41,8 +41,9 @@ use crate::dex::restore;
 use crate::index::owners;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, Unsettled};
+use crate::marks::Mark;
 use crate::membership::rows;
-use crate::memory::chunks::{self, Want};
+use crate::memory::chunks::{self, Granted, Want};
 use crate::memory::rows::RowError;
 use crate::operation::{Cause, Effect, OpError, unknown};
 use crate::pages::Flush;
@@ -53,7 +54,8 @@ use crate::remote::chunk::{ChunkKind, Grant, REQUESTS_MAX, RequestId};
 use crate::remote::superblock::Superblock;
 use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use spin::Once;
 
 /// How long a lane pauses that waits for another one to open, or to take an entry, in ns.
 const WAIT_NS: u64 = 10_000;
@@ -71,7 +73,7 @@ pub struct OwnersRoom<'s> {
 /// What a compute node has that has opened an index.
 pub(super) struct Opened<'s> {
     pub(super) partition: Partition<'s>,
-    pub(super) ring: Ring,
+    rings: Rings,
     /// Where the table is, on memory node 0.
     table: u64,
     /// The pool's identity and incarnation.
@@ -81,8 +83,38 @@ pub(super) struct Opened<'s> {
 #[cfg(test)]
 impl<'s> Opened<'s> {
     /// What tests have made themselves.
-    pub(super) fn for_tests(partition: Partition<'s>, ring: Ring, table: u64) -> Self {
-        Self { partition, ring, table, pool: ([0; 16], 0) }
+    pub(super) fn for_tests(partition: Partition<'s>, ring: Ring, owner: RingOwner, table: u64) -> Self {
+        Self { partition, rings: Rings::new(ring, owner), table, pool: (owner.pool_id, owner.pool_incarnation) }
+    }
+}
+
+/// A compute node has so many rings, one after the other: the memory node of a ring may go.
+const RINGS_MAX: usize = 4;
+
+/// The rings of a compute node.
+struct Rings {
+    owner: RingOwner,
+    /// Those that were made. Lanes may still wait for a flight to an earlier one.
+    made: [Once<Ring>; RINGS_MAX],
+    /// The position of the one in use.
+    now: AtomicUsize,
+}
+
+impl Rings {
+    fn new(first: Ring, owner: RingOwner) -> Self {
+        let rings = Self { owner, made: [const { Once::new() }; RINGS_MAX], now: AtomicUsize::new(0) };
+        if let Some(place) = rings.made.first() {
+            place.call_once(|| first);
+        }
+        rings
+    }
+}
+
+impl Opened<'_> {
+    /// The ring in use.
+    pub(super) fn ring(&self) -> Result<&Ring, OpError> {
+        let ring = self.rings.made.get(self.rings.now.load(Ordering::Acquire)).and_then(Once::get);
+        ring.ok_or(bad("a log without a ring"))
     }
 }
 
@@ -95,6 +127,8 @@ pub(super) enum Taking {
     Creating,
     /// It takes that entry.
     Entry(u32),
+    /// It has the log begin again, and renews every tenure.
+    Renewing,
 }
 
 /// What a lane does about the owner of an entry that it wants.
@@ -107,7 +141,10 @@ enum Patience {
 }
 
 /// Numbers of the requests for chunks, so that an opening that begins anew finds what it has: the table's, then the ring's.
-pub(super) type RequestNumbers = [Option<RequestId>; 1 + RING_CHUNKS];
+pub(super) type RequestNumbers = [Option<RequestId>; 1 + RINGS_MAX * RING_CHUNKS];
+
+/// No chunk was asked for.
+pub(super) const NO_REQUESTS: RequestNumbers = [None; 1 + RINGS_MAX * RING_CHUNKS];
 
 impl<'s> Dex<'s> {
     /// The tenure under which the operation in the scratch runs. Takes the entry of its key, if nobody has it.
@@ -119,12 +156,12 @@ impl<'s> Dex<'s> {
     pub(super) async fn tenure_of(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, Interrupt> {
         match self.tenure_at(lane, key) {
             Ok(tenure) => Ok(tenure),
-            Err(_) => Ok(self.take(lane, key).await?),
+            Err(_) => self.take(lane, key).await,
         }
     }
 
     /// Takes the entry of a key, unless a compute node that lives has it.
-    async fn take(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, OpError> {
+    async fn take(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, Interrupt> {
         let partition = &self.open(lane).await?.partition;
         let entry = lane.port().with(|scratch| {
             let mut room = [0; KEY_BYTES_MAX];
@@ -140,10 +177,8 @@ impl<'s> Dex<'s> {
         self.end_taking(lane);
         match taken? {
             Some(tenure) => Ok(tenure),
-            None => match self.tenure_at(lane, key) {
-                Ok(tenure) => Ok(tenure),
-                Err(not_owner) => Err(Self::not_owner(not_owner)),
-            },
+            // If it is this compute node's, the lane that was to take it was dropped.
+            None => self.tenure_at(lane, key).map_err(|_| self.no_tenure(lane, key)),
         }
     }
 
@@ -267,7 +302,8 @@ impl<'s> Dex<'s> {
             None => 0,
         };
         let table = self.find_table(lane, pool.1).await?;
-        let ring = self.make_ring(lane, &RingOwner::new(pool, tree.number, tree.owner, token)).await?;
+        let owner = RingOwner::new(pool, tree.number, tree.owner, token);
+        let rings = Rings::new(self.make_ring(lane, &owner, 0, None).await?, owner);
         // The words may have changed meanwhile. They are only what is known of them.
         let shape = self.table_shape()?;
         read_table(lane, table, &shape, at).await?;
@@ -281,7 +317,7 @@ impl<'s> Dex<'s> {
         });
         let what = "the ownership table is damaged, or another index's";
         let corrupt = |_| OpError::harmless(Cause::Corrupt { address: Address::new(HOME, table, 0), what });
-        Ok(Opened { partition: partition.map_err(corrupt)?, ring, table, pool })
+        Ok(Opened { partition: partition.map_err(corrupt)?, rings, table, pool })
     }
 
     /// READs the words of all entries.
@@ -348,12 +384,23 @@ impl<'s> Dex<'s> {
         Ok(Want { retry, reuse: true, ..Want::new(grant) })
     }
 
-    /// Makes the ring, on one memory node, and announces it.
-    async fn make_ring(&self, lane: &Lane<'_>, owner: &RingOwner) -> Result<Ring, OpError> {
+    /// Makes ring number `ring`, on one memory node, which is not `lost`, and announces it.
+    async fn make_ring(
+        &self,
+        lane: &Lane<'_>,
+        owner: &RingOwner,
+        ring: usize,
+        lost: Option<NodeId>,
+    ) -> Result<Ring, OpError> {
         let (tree, at) = (&self.tree, self.tree.scratch.small);
         let full = || OpError::harmless(Cause::PoolFull);
         let near = NodeId(tree.owner.row.0 % tree.geometry.len().max(1) as u16);
-        let first = chunks::grant_any(lane, tree.geometry, near, &self.want(1, ChunkKind::Redo)?, at).await?;
+        let numbers = 1 + ring * RING_CHUNKS;
+        let want = self.want(numbers, ChunkKind::Redo)?;
+        let first = match lost {
+            None => chunks::grant_any(lane, tree.geometry, near, &want, at).await?,
+            Some(lost) => self.grant_elsewhere(lane, lost, &want).await?,
+        };
         let first = first.ok_or_else(full)?;
         let (node, geometry) = (first.node, tree.geometry.get(usize::from(first.node.0)).ok_or_else(full)?);
         let mut granted = heapless::Vec::<u32, RING_CHUNKS>::from_iter([first.chunk]);
@@ -363,7 +410,7 @@ impl<'s> Dex<'s> {
             {
                 break ring;
             }
-            let want = self.want(1 + granted.len(), ChunkKind::Redo)?;
+            let want = self.want(numbers + granted.len(), ChunkKind::Redo)?;
             let next = chunks::grant(lane, node, geometry, &want, at).await?.ok_or_else(full)?;
             granted.push(next.chunk).map_err(|_| bad("a log ring of too many chunks"))?;
         };
@@ -376,6 +423,82 @@ impl<'s> Dex<'s> {
         }
         self.log.set_seal(owner.seal());
         Ok(ring)
+    }
+
+    /// Asks for a chunk on every memory node but `lost`, until one has it.
+    async fn grant_elsewhere(&self, lane: &Lane<'_>, lost: NodeId, want: &Want) -> Result<Option<Granted>, OpError> {
+        for (node, geometry) in (0..).map(NodeId).zip(self.tree.geometry).filter(|(node, _)| *node != lost) {
+            if let Some(granted) = chunks::grant(lane, node, geometry, want, self.tree.scratch.small).await? {
+                return Ok(Some(granted));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has the log begin again at line 0, since its line numbers are used up, or its ring is lost; in a new ring then. Every
+    /// page is flushed first, and every tenure is renewed.
+    ///
+    /// **Until the restart no record is staged**: the log is frozen, and tenures are closed. A lane that looked at its tenure
+    /// before that, and stages after the restart, is refused ([`Log::stage_while`](crate::dex::log::staging::Log::stage_while)).
+    /// **If this fails or is dropped**, the log stays frozen: entries are taken again, for reads, and the next change goes on.
+    /// **If the compute node dies**, every record is in its page, whatever words and head a finder meets.
+    pub(super) async fn renew(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let opened = self.open(lane).await?;
+        self.begin_taking(lane, Taking::Renewing).await?;
+        let renewed = self.renew_all(lane, opened).await;
+        self.end_taking(lane);
+        renewed
+    }
+
+    async fn renew_all(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
+        if !self.log.needs_restart() {
+            // Another lane has done it.
+            return Ok(());
+        }
+        self.log.freeze();
+        let Opened { partition, rings, .. } = opened;
+        let mine = |entry: &u32| partition.word(*entry).decode() == Ok(Owner::Owned(partition.me()));
+        let entries = || (0..partition.count()).filter(mine);
+        entries().for_each(|entry| partition.close(entry));
+        self.drain(lane).await?;
+        let site = self.table_site(opened);
+        for entry in entries() {
+            let epoch = partition.word(entry).epoch();
+            site.renew(lane, Tenure { entry, epoch }).await?;
+        }
+        let (ring, now) = (opened.ring()?, rings.now.load(Ordering::Acquire));
+        if self.log.freeze() {
+            let place = rings.made.get(now + 1).ok_or_else(|| OpError::from(ring.lost()))?;
+            let made = self.make_ring(lane, &rings.owner, now + 1, Some(ring.node())).await?;
+            place.call_once(|| made);
+            rings.now.store(now + 1, Ordering::Release);
+            lane.mark(Mark::RING_REPLACED);
+        } else {
+            let geometry =
+                self.tree.geometry.get(usize::from(ring.node().0)).ok_or(bad("a ring without a memory node"))?;
+            append::make(lane, ring, &rings.owner, geometry, self.scratch.table.start).await?;
+        }
+        self.log.restart();
+        lane.mark(Mark::LOG_RESTARTED);
+        entries().for_each(|entry| _ = partition.admit(entry));
+        Ok(())
+    }
+
+    /// Flushes every page, and posts every record that is staged, until there is none; those of a lost ring are given up.
+    async fn drain(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        loop {
+            let log = self.log.state();
+            let is_posted = log.is_lost() || log.durable() == log.next();
+            if is_posted && matches!(self.store.oldest_unflushed(), Ok(None)) {
+                return Ok(());
+            }
+            lane.check_deadline()?;
+            let flushed = self.flush_one(lane, Flush::Oldest).await?;
+            let posted = !is_posted && append::post_staged(self.site()?, lane).await?;
+            if flushed == Flushing::Nothing && !posted {
+                self.store.yield_now(lane).await?;
+            }
+        }
     }
 
     /// Makes the first leaves, if there are none. The operation's arguments stay as they are.

@@ -168,7 +168,7 @@ impl Dex<'_> {
                         return Ok(Some(record.lsn));
                     }
                 };
-                let stage = || self.log.stage(tenure.entry, tenure.epoch, Change::None);
+                let stage = || self.stage(tenure, Change::None);
                 match page.record(self.log.floor(), stage)? {
                     Ok(mut writing) => {
                         let lsn = writing.lsn();
@@ -188,11 +188,8 @@ impl Dex<'_> {
         self.thaw(lane, frozen).await?;
         match (stamped, full) {
             (_, Some(full)) => return Ok(Begun::Full(full)),
-            (Err(Refused::NoTenure), _) => {
-                let Why::Operation(tenure) = why else { return Ok(Begun::Again) };
-                let (row, epoch) = (self.partition().me(), self.partition().word(tenure.entry).epoch());
-                return Err(OpError::harmless(Cause::NotOwner { row, epoch }));
-            }
+            // The operation looks after its tenure again.
+            (Err(Refused::NoTenure), _) => {}
             (Err(refused), _) => self.again(lane, refused).await?,
             (Ok(_), None) => {}
         }

@@ -176,6 +176,8 @@ pub struct History {
     /// Keys of the index have owners: the page of a scan may end where those of its compute node end, and say that there is
     /// more.
     pub has_owners: bool,
+    /// Compute nodes that died, and may have acknowledged changes that only their memory had.
+    pub losers: Vec<ComputeNode>,
 }
 
 impl History {
@@ -192,6 +194,7 @@ impl History {
         self.sequence = 0;
         self.now_ns = 0;
         self.has_owners = false;
+        self.losers.clear();
     }
 
     /// States that `key` has `value` before the first operation.

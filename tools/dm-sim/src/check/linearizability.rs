@@ -3,6 +3,7 @@
 //! A search is bounded; a history that exceeds the bound is [`Verdict::TooHard`], never passed.
 
 use crate::check::history::{Answer, History, OpId};
+use crate::check::loss::add_losses;
 use crate::check::model::{Item, Step};
 use crate::check::scan::{expand, page_fault};
 use crate::check::search::{Found, Search, SearchLimit};
@@ -93,8 +94,9 @@ impl Checker {
             let key = run[0].0;
             self.run.clear();
             self.run.extend(run.iter().map(|(_, item)| *item));
+            add_losses(history, history.initial_of(key), &mut self.run);
             self.statistics.keys += 1;
-            self.statistics.items += run.len() as u64;
+            self.statistics.items += self.run.len() as u64;
             let found = self.search.decide(history.initial_of(key), &self.run);
             self.statistics.steps += self.search.steps();
             match found {

@@ -19,6 +19,8 @@
 //!   [`Effect::Done`](dm_core::operation::Effect::Done) did before it responded, and
 //!   [`Effect::Unknown`](dm_core::operation::Effect::Unknown) did, will or never does, but not after it is
 //!   [closed](history::History::close). A failed operation without effect may have had any reason to fail.
+//! * **Changes that a death may take back**, where an owner of keys acknowledges what only its memory has: a suffix of each
+//!   key's, and nothing that another compute node's answer has shown (`loss`).
 //! * **Scans**: keys ascend strictly within the bounds, no more than the limit, a page that says `more` is full; and
 //!   for every key the page covers the scan is a get with the answer it implies: the pair, or absent. That is the
 //!   whole of the weak promise: each pair was current at some instant of the call, and a key present throughout
@@ -32,6 +34,7 @@
 
 pub mod history;
 pub mod linearizability;
+mod loss;
 pub mod model;
 pub mod scan;
 pub mod search;

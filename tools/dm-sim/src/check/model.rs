@@ -95,6 +95,11 @@ impl Step {
         self.makes == Makes::Same
     }
 
+    /// Whether it is legal only if the register holds `value`.
+    pub fn names(self, value: u64) -> bool {
+        self.needs == Needs::Value(value)
+    }
+
     /// Whether it is legal in `state`.
     #[inline]
     pub fn applies(self, state: State) -> bool {

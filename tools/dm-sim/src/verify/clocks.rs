@@ -33,7 +33,12 @@ pub(super) fn now_us() -> u64 {
 
 /// A history begins.
 pub(super) fn begin() {
-    NOW_US.set(0);
+    show(0);
+}
+
+/// It is `now_us`.
+pub(super) fn show(now_us: u64) {
+    NOW_US.set(now_us);
 }
 
 /// Raises the heartbeat of a row; `false`: it is not LIVE.
@@ -80,7 +85,7 @@ impl<'a> Clocks<'a> {
     /// Lets time pass until `now_ns`, when the next thing happens: nobody can look in between, so heartbeats that come in
     /// between come in time.
     pub(super) fn tick(&mut self, now_ns: u64, memories: &mut Memories, dead: &[ComputeNode]) {
-        NOW_US.set(now_ns / 1000);
+        show(now_ns / 1000);
         for (number, index) in self.opened.iter().enumerate() {
             let compute_node = ComputeNode(number as u16);
             let Some(lease) = index.lease().filter(|_| !dead.contains(&compute_node)) else { continue };

@@ -2,6 +2,8 @@
 
 #![cfg(feature = "dex")]
 
+mod cases;
+
 use super::btree::{memory_walk_of_btree, test_access_of_btree};
 use super::crash::Case;
 use super::draw::Draw;
@@ -38,10 +40,11 @@ impl TreeKind for Dex {
             ("btree", dm_core::btree::MARKS),
             ("chunks", dm_core::memory::chunks::MARKS),
             ("pages", dm_core::pages::MARKS),
+            ("dex", dm_core::dex::MARKS),
         ]
     }
 
-    /// Leaves have no locks, and one writer. Few die in a merge.
+    /// Leaves have no locks, and one writer. Few die in a merge. Logs begin again after days, or when their memory node dies.
     fn rare_marks() -> &'static [Mark] {
         &[
             Mark::RESTART,
@@ -50,11 +53,13 @@ impl TreeKind for Dex {
             Mark::TORN_READ,
             Mark::REDO_REPLAYED,
             Mark::REPAIRER_DIED,
+            Mark::LOG_RESTARTED,
+            Mark::RING_REPLACED,
         ]
     }
 
     fn crash_cases() -> Vec<Case> {
-        Vec::new()
+        cases::all()
     }
 
     /// Those of the log and of ownership; of other rooms those that other kinds do not run.
@@ -73,8 +78,8 @@ impl TreeKind for Dex {
         let last = (u64::from(draw.keys) << draw.key_shift) - 1;
         let parameters = Parameters {
             key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
-            // One line, most of a line, several lines.
-            value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
+            // One line, most of a line, several lines; so many that a ring comes round soon.
+            value_bytes: [8, 16, 48, 120, 520][rng.below(5) as usize],
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
             entries: entries.min(u64::from(draw.keys)) as u32,
@@ -101,7 +106,7 @@ impl TreeKind for Dex {
             admission,
             // The least, so that rings come round.
             log_lines: 0,
-            level: [Level::Log, Level::Pool][rng.below(2) as usize],
+            level: Level::ALL[rng.below(3) as usize],
             options,
             ..Spending::default()
         };

@@ -10,6 +10,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::Capabilities;
+use std::rc::Rc;
 
 /// A compute node that has joined, with its redo areas.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct Membership {
     /// A progress counter per lane.
     pub progress_counters: Vec<ProgressCounter>,
     /// Its lease.
-    pub lease: Lease,
+    pub lease: Rc<Lease>,
     areas: Vec<Area>,
 }
 
@@ -44,7 +45,7 @@ impl Membership {
             redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
         let progress_counters = (0..joiner.lanes).map(|_| ProgressCounter::default()).collect();
-        Ok(Self { member, progress_counters, lease: Lease::new(terms), areas })
+        Ok(Self { member, progress_counters, lease: Rc::new(Lease::new(terms)), areas })
     }
 
     /// Its recovery.

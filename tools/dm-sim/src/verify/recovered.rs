@@ -197,6 +197,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         Bounded(self.0).holds_all_blocks(case)
     }
 
+    fn loses_with_owners(&self, case: &TreeCase) -> bool {
+        Bounded(self.0).loses_with_owners(case)
+    }
+
     fn never_leaks(&self, case: &TreeCase) -> bool {
         // This includes places in chunks of live compute nodes that only a dead one knew of.
         let collects = case.parameters.items.is_none() || self.collects_all(case);

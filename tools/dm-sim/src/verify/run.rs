@@ -270,6 +270,7 @@ impl<S: Subject> Verifier<S> {
                 take_images: &take_images,
                 holdings: &holdings,
                 pool_state: &pool_state,
+                loses_with_owners: self.subject.loses_with_owners(&case),
                 never_leaks: self.subject.never_leaks(&case),
                 holds_all_blocks: self.subject.holds_all_blocks(&case),
                 collects_all: self.subject.collects_all(&case),

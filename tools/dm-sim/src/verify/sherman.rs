@@ -1,6 +1,6 @@
 //! Sherman as a subject: tiny nodes, few lock words, every technique on or off.
 
-mod cases;
+pub(super) mod cases;
 
 use super::btree::{memory_walk_of_btree, test_access_of_btree};
 use super::crash::Case;

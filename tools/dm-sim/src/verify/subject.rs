@@ -359,6 +359,12 @@ pub trait Subject {
         false
     }
 
+    /// Whether a compute node of this case acknowledges what only its memory has, so that its death takes changes back.
+    fn loses_with_owners(&self, case: &Self::Case) -> bool {
+        let _ = case;
+        false
+    }
+
     /// Whether in this case no node is lost unless something fails or a future is dropped. If survivors recover dead
     /// compute nodes, this holds after the sweep of their rows and the collection of their orphans.
     fn never_leaks(&self, case: &Self::Case) -> bool {

@@ -14,6 +14,7 @@ use super::wide::{WideKeys, WideOption, WideOptions};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
+use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
@@ -359,6 +360,10 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn bulk_loads(&self, case: &TreeCase) -> bool {
         case.parameters.items.is_none()
+    }
+
+    fn loses_with_owners(&self, case: &TreeCase) -> bool {
+        K::HAS_OWNERS && case.spending.level == Level::Cache
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {

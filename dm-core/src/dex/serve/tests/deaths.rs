@@ -19,7 +19,7 @@ fn member_of(row: u16) -> Member {
 }
 
 /// A pool with a superblock, and nothing in it.
-fn empty_pool() -> Pool {
+pub(super) fn empty_pool() -> Pool {
     let pool = Pool::new();
     let geometry = pool.geometry;
     let plan = PoolPlan {
@@ -40,14 +40,14 @@ fn empty_pool() -> Pool {
 }
 
 /// The compute node of a row is fenced.
-fn kill(pool: &Pool, row: u16) {
+pub(super) fn kill(pool: &Pool, row: u16) {
     pool.lives.set(usize::MAX);
     let (word, at) = (member_of(row).word().with_state(RowState::Dead), pool.geometry.row_offset(RowId(row)) as usize);
     pool.region.borrow_mut()[at..at + 8].copy_from_slice(&word.0.to_le_bytes());
 }
 
 /// A compute node that joins, and dies when `lives` more lines have landed.
-fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>, &Lane<'_>) -> R) -> R {
+pub(super) fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>, &Lane<'_>) -> R) -> R {
     let (member, geometry, setup) = (member_of(row), [pool.geometry], CROWDED);
     let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, host: "here" };
     let at = pool.geometry.row_offset(member.row) as usize;
@@ -68,7 +68,7 @@ fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>
 
 /// What was acknowledged, and what was under way.
 #[derive(Default)]
-struct Told {
+pub(super) struct Told {
     records: BTreeMap<u64, u64>,
     /// The key of the operation that never answered, and its value; `None`: a delete.
     pending: Option<(u64, Option<u64>)>,
@@ -76,7 +76,7 @@ struct Told {
 
 /// Inserts in an order that splits leaves in their middle, updates and deletes; then deletes until leaves are joined, and
 /// inserts again. Returns when all is done, or the compute node has died.
-fn work(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, level: Level, told: &mut Told) {
+pub(super) fn work(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, level: Level, told: &mut Told) {
     dex.set_level(lane, level);
     let mixed = (0..3 * KEYS).map(|step| (step * 5 % KEYS, (step % 7 != 6).then_some(100 + step)));
     let emptied = (3..KEYS).rev().map(|key| (key, None));
@@ -97,7 +97,7 @@ fn work(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, level: Level, told: &mut To
 
 /// Every key has the value that was acknowledged last; the pending one may have its own instead. Returns whether the
 /// compute node has lived to see all.
-fn look(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, told: &Told, what: &str) -> bool {
+pub(super) fn look(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, told: &Told, what: &str) -> bool {
     for key in 0..KEYS {
         set(dex, lane, key, 0, 0);
         let found = match pool.try_run(lane, dex.execute(lane, Operation::point(OperationKind::Get))) {

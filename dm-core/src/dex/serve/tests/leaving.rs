@@ -20,7 +20,7 @@ struct Busy<'a> {
 
 /// Random lanes take random steps, and are dropped now and then. A lane that was dropped settles before it goes on. Every
 /// lane ends, and nothing stays owed.
-fn scuffle(pool: &Pool, dex: &Dex<'_>, lanes: &[Lane<'_>], random: &mut Random, what: &str) {
+pub(super) fn scuffle(pool: &Pool, dex: &Dex<'_>, lanes: &[Lane<'_>], random: &mut Random, what: &str) {
     let mut running: Vec<Option<Busy<'_>>> = lanes.iter().map(|_| None).collect();
     let mut left = 120;
     // Steps since a lane has posted something.

@@ -40,6 +40,7 @@ mod leaving;
 mod levels;
 mod merges;
 mod models;
+mod renewals;
 mod scans;
 mod splits;
 mod verbs;
@@ -371,7 +372,7 @@ fn with_member<R>(
     let parts = Parts { tree, store, owners, log, ring_lines: ring.lines(), may_answer: &may_answer, levels: &levels };
     let dex = Dex::new(parts, &parameters, plan.clone(), scratch).unwrap();
     if !opens {
-        dex.opened.call_once(|| Opened::for_tests(partition, ring, table_at));
+        dex.opened.call_once(|| Opened::for_tests(partition, ring, owner, table_at));
     }
     let mut scratches: Vec<Vec<u8>> = (0..setup.lanes).map(|_| vec![0; plan.total_bytes]).collect();
     let lanes: Vec<Lane<'_>> = (0..).zip(&mut scratches).map(|(id, scratch)| Lane::new(LaneId(id), scratch)).collect();

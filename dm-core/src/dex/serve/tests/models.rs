@@ -93,7 +93,10 @@ fn against_a_model(setup: Setup, seed: u64, operations: usize) {
         assert_eq!((census.records, census.half_splits), (model.len() as u64, 0));
         assert!(census.leaves > u64::from(setup.entries), "leaves have split");
         if operations > 2000 {
-            assert!(dex.log.state().next() > dex.opened.get().unwrap().ring.lines(), "the ring has begun again");
+            assert!(
+                dex.log.state().next() > dex.opened.get().unwrap().ring().unwrap().lines(),
+                "the ring has begun again"
+            );
         }
     });
     // In the pool is what the model says.

@@ -162,16 +162,23 @@ fn a_key_of_another_entry_is_refused_with_its_owner() {
 }
 
 #[test]
-fn a_tenure_that_ends_while_an_operation_reads_ends_the_operation() {
-    with_index(SETUP, |pool, dex, lanes| {
-        let lane = &lanes[0];
-        set(dex, lane, 5, 1, 0);
-        let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Upsert)));
-        lane.port().start();
-        assert!(matches!(poll_once(lane.port(), future.as_mut()), Step::Requests));
-        dex.partition().close(0);
-        let error = pool.run(lane, future).unwrap_err();
-        assert_eq!(error, OpError::harmless(Cause::NotOwner { row: ME, epoch: 1 }));
-        assert!(!lane.is_unsettled());
-    });
+fn a_tenure_that_ends_while_an_operation_reads_ends_the_operation_or_has_it_begin_anew() {
+    let others = OwnerWord::new(Owner::Recovering { finder: OTHER, log: ME }, 2);
+    for word in [None, Some(others)] {
+        with_index(SETUP, |pool, dex, lanes| {
+            let lane = &lanes[0];
+            set(dex, lane, 5, 1, 0);
+            let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Upsert)));
+            lane.port().start();
+            assert!(matches!(poll_once(lane.port(), future.as_mut()), Step::Requests));
+            dex.partition().close(0);
+            if let Some(word) = word {
+                dex.partition().note(0, word).unwrap();
+            }
+            let done = pool.run(lane, future);
+            let refused = OpError::harmless(Cause::NotOwner { row: OTHER, epoch: 2 });
+            assert_eq!(done, if word.is_some() { Err(refused) } else { Ok(Outcome::Inserted) });
+            assert!(!lane.is_unsettled());
+        });
+    }
 }

@@ -1,11 +1,13 @@
 //! Good and bad histories, written by hand and random; two other judges check them as well.
 
 mod anomalies;
+mod losses;
 mod pages;
 mod random;
 mod referees;
 
 use crate::check::{Answer, Call, Checker, History, OpId, Verdict, Violation};
+use crate::compute_node::ComputeNode;
 use crate::driver::LaneAt;
 
 /// A history written as lines of time: each operation says from when to when it ran, and on which lane.
@@ -13,6 +15,7 @@ use crate::driver::LaneAt;
 struct HistoryBuilder {
     initial: Vec<(u64, u64)>,
     operations: Vec<Operation>,
+    losers: Vec<ComputeNode>,
 }
 
 struct Operation {
@@ -29,7 +32,7 @@ struct Operation {
 impl HistoryBuilder {
     /// The index holds these at first.
     fn holding(initial: &[(u64, u64)]) -> Self {
-        Self { initial: initial.to_vec(), operations: Vec::new() }
+        Self { initial: initial.to_vec(), ..Self::default() }
     }
 
     /// `lane` called at `from` and was answered at `to`.
@@ -52,6 +55,12 @@ impl HistoryBuilder {
         self
     }
 
+    /// This compute node died, and had acknowledged what only its memory had.
+    fn loses(mut self, compute_node: u16) -> Self {
+        self.losers.push(ComputeNode(compute_node));
+        self
+    }
+
     /// `lane` scanned.
     fn scan(
         mut self,
@@ -70,6 +79,7 @@ impl HistoryBuilder {
     /// The history; at equal times in the order of the calls above, invocations first.
     fn history(&self) -> History {
         let mut history = History::new();
+        history.losers.clone_from(&self.losers);
         for &(key, value) in &self.initial {
             history.start_with(key, value);
         }
@@ -117,6 +127,12 @@ impl HistoryBuilder {
     fn passes(&self) {
         let verdict = self.verdict();
         assert_eq!(verdict, Verdict::Linearizable, "\n{}", self.history().render());
+    }
+
+    /// Asserts that it is bad.
+    fn is_bad(&self) {
+        let verdict = self.verdict();
+        assert!(matches!(verdict, Verdict::Violation(_)), "{verdict:?}\n{}", self.history().render());
     }
 
     /// Asserts that it is bad and that the sentence is this one.

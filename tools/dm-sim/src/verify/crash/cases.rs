@@ -2,6 +2,7 @@
 
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
+use dm_core::dex::serve::Level;
 use dm_core::operation::OperationKind;
 use dm_host::kinds::IndexParameters;
 
@@ -44,6 +45,8 @@ pub struct CrashSetup {
     pub masked_cas: bool,
     /// How numbers become keys; `None`: in bytes next to each other.
     pub digits: Option<Digits>,
+    /// What an answer means, where keys have owners.
+    pub level: Level,
 }
 
 impl Default for CrashSetup {
@@ -56,6 +59,7 @@ impl Default for CrashSetup {
             unit_bytes: 64,
             masked_cas: true,
             digits: None,
+            level: Level::default(),
         }
     }
 }

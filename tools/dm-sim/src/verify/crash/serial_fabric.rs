@@ -3,14 +3,17 @@
 
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
+use crate::verify::clocks;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::membership::lease::Lease;
 use dm_core::port::State;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 
 /// What every submit takes, in ns.
 const ROUND_TRIP_NS: u64 = 2000;
@@ -99,6 +102,8 @@ pub struct SerialFabric {
     pub beating: Vec<u64>,
     /// Time between two heartbeats, in ns.
     pub beat_ns: u64,
+    /// Leases of compute nodes that ask the clock before they answer. They are renewed as time passes, so none is over.
+    pub leases: Vec<Rc<Lease>>,
     now_ns: u64,
 }
 
@@ -118,6 +123,7 @@ impl SerialFabric {
             findings: Vec::new(),
             beating: Vec::new(),
             beat_ns: 1,
+            leases: Vec::new(),
             now_ns: 0,
         }
     }
@@ -209,6 +215,10 @@ impl SerialFabric {
     fn pass(&mut self, ns: u64) {
         let beats = (self.now_ns + ns) / self.beat_ns - self.now_ns / self.beat_ns;
         self.now_ns += ns;
+        if !self.leases.is_empty() {
+            clocks::show(self.now_ns / 1000);
+            self.leases.iter().for_each(|lease| lease.renewed(self.now_ns / 1000));
+        }
         if let Some(home) = self.memories.get_mut(NodeId(0)) {
             for &word in &self.beating {
                 home.host.set_word(word, home.host.word(word) + beats);

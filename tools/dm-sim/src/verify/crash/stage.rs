@@ -16,8 +16,9 @@ use super::serial_fabric::{CrashPoint, Drive, SeenRequest, SerialFabric};
 use crate::check::Call;
 use crate::config::Config;
 use crate::verify::accounting::Account;
+use crate::verify::clocks;
 use crate::verify::coding::{self, Coding};
-use crate::verify::load::start;
+use crate::verify::load::{Ended, start};
 use crate::verify::membership::Membership;
 use crate::verify::subject::{Opened, With};
 use crate::verify::walk::{self, PoolLayout};
@@ -25,10 +26,10 @@ use dm_core::lane::Lane;
 use dm_core::marks::{MARKS_MAX, Mark};
 use dm_core::membership::lease::{Lease, LeaseConfig};
 use dm_core::memory::{Epochs, Participant, Pin};
-use dm_core::operation::OperationKind;
+use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::row::{Joiner, Member};
-use dm_core::verbs::{Label, LaneId, Verb};
+use dm_core::verbs::{Label, LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::with_index;
 use std::collections::BTreeMap;
@@ -38,6 +39,15 @@ const COMPUTE_NODES: usize = 3;
 
 /// Entries of each compute node's local table for locks in leaves.
 const LEAF_LOCKS: [usize; COMPUTE_NODES] = [64, 61, 59];
+
+/// Bytes of a page cache that has room for every leaf.
+const PAGE_CACHE_BYTES: u64 = 64 << 10;
+
+/// Lines of a log ring: as few as possible.
+const LOG_LINES: usize = 0;
+
+/// Looks at the owner of a key, half a lease apart, after which it counts as one that lives.
+const LOOKS_MAX: usize = 8;
 
 /// A short lease: a hundred round trips.
 pub(in crate::verify) const LEASE_NS: u64 = 200_000;
@@ -107,6 +117,9 @@ fn spending(case: &Case, number: usize, lanes: u16) -> Spending {
         // More than the nodes of one chunk.
         returned_nodes: 256,
         collected_chunks: 64,
+        page_cache_bytes: PAGE_CACHE_BYTES,
+        log_lines: LOG_LINES,
+        level: case.setup.level,
         options: case.setup.options,
         ..Spending::default()
     }
@@ -147,6 +160,18 @@ impl Probe {
     }
 }
 
+/// An operation. If another compute node owns the key, it is asked again, until that one lives or its keys were taken over.
+pub(super) async fn ask(index: &dyn Opened, lane: &Lane<'_>, coding: Coding, key: u64, call: Call) -> Ended {
+    for _ in 0..LOOKS_MAX {
+        let ended = start(index, lane, coding, key, call, 0).await;
+        if !matches!(ended, Ended::Failed(OpError { cause: Cause::NotOwner { .. }, .. })) {
+            return ended;
+        }
+        let _ = lane.port().call(Request::pause(LEASE_NS / 2)).await;
+    }
+    start(index, lane, coding, key, call, 0).await
+}
+
 /// Runs the operation of a case to its end, after the inserts and deletes that precede it.
 pub(in crate::verify) fn probe(case: &Case) -> Probe {
     let mut probe = Probe::default();
@@ -179,6 +204,7 @@ pub(in crate::verify) fn with_stage(
     let pool = pool(case);
     let mut fabric = SerialFabric::new(&config, pool.holders());
     pool.format(&config, &mut fabric.memories);
+    pool.format_entry(&config, "verify", &mut fabric.memories);
     let geometry = pool.geometry(&config);
     ran.marks = vec![0; MARKS_MAX];
     let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
@@ -215,8 +241,13 @@ pub(in crate::verify) fn with_stage(
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; COMPUTE_NODES];
         let lanes: Vec<Lane<'_>> = scratch.iter_mut().map(|scratch| Lane::new(LaneId(0), scratch)).collect();
         let mut scratch = vec![vec![0; opened[0].plan().total_bytes]; usize::from(victims_lanes) - 1];
-        let leases: Vec<&Lease> = joined.iter().map(|membership| &membership.lease).collect();
+        let leases: Vec<&Lease> = joined.iter().map(|membership| &*membership.lease).collect();
         let others: Vec<Lane<'_>> = (1..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();
+        clocks::begin();
+        if opened[0].has_owners() {
+            fabric.leases = joined.iter().map(|membership| membership.lease.clone()).collect();
+        }
+        lanes.iter().chain(&others).for_each(|lane| lane.port().set_clock(Some(clocks::now_us)));
         let mut stage = Stage {
             case,
             geometry: &geometry,
@@ -312,7 +343,7 @@ impl Stage<'_, '_> {
                     OperationKind::Delete => Call::Delete,
                     OperationKind::DeleteIf => Call::DeleteIf { expected: before.unwrap_or_default() },
                 };
-                let future = start(index, lane, self.case.coding(), key, call, 0);
+                let future = ask(index, lane, self.case.coding(), key, call);
                 match self.fabric.drive(self.members[0].row.0, lane, future, crash_point, &mut seen)? {
                     Drive::Done(ended) => {
                         self.check(key, call, &ended)?;
@@ -382,7 +413,7 @@ impl Stage<'_, '_> {
                 Mode::Delete => Call::Delete,
                 _ => Call::Get,
             };
-            let future = start(index, lane, self.case.coding(), key, call, 0);
+            let future = ask(index, lane, self.case.coding(), key, call);
             match self.fabric.drive(row, lane, future, repair, &mut seen)? {
                 Drive::Done(ended) => {
                     self.check(key, call, &ended)?;

@@ -76,6 +76,7 @@ pub(super) struct Stage<'a> {
     pub(super) take_images: &'a dyn Fn(&Memories) -> InnerNodeImages,
     pub(super) holdings: &'a dyn Fn(&Memories) -> Option<Result<Holdings, String>>,
     pub(super) pool_state: &'a dyn Fn(&Memories, Option<NodeId>) -> Option<PoolState>,
+    pub(super) loses_with_owners: bool,
     pub(super) never_leaks: bool,
     pub(super) holds_all_blocks: bool,
     pub(super) collects_all: bool,
@@ -130,11 +131,14 @@ impl<'a> Stage<'a> {
         }
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
         drop(driver);
-        let Load { history: record, failed, injected, met, wronged, .. } = load;
+        let Load { history: mut record, failed, injected, met, wronged, .. } = load;
         let wronged =
             wronged.into_iter().map(|node| format!("compute node {} was fenced, and its heartbeats came", node.0));
         self.findings.extend(wronged.filter(|_| !self.damage).map(Finding::Structure));
 
+        if self.loses_with_owners {
+            record.losers.clone_from(&injected.dead);
+        }
         let mut history = empty_history(Vec::new());
         history.steps = steps;
         history.operations = record.operations().len() as u64;
@@ -234,6 +238,13 @@ impl<'a> Stage<'a> {
                 drop(future);
                 let run = block_on(lane, &mut fabric, index.bulk_append(lane));
                 run.map_err(|error| error.to_string())?.result.map_err(|error| format!("bulk append: {error}"))?;
+            }
+        }
+        if self.loses_with_owners {
+            // What a history begins with is in the pool.
+            for (index, lanes) in self.opened.iter().zip(lanes) {
+                let run = block_on(&lanes[0], &mut fabric, index.validate(&lanes[0]));
+                run.map_err(|error| error.to_string())?.result.map_err(|error| format!("flushing: {error}"))?;
             }
         }
         if filling == Filling::Bulk && any {

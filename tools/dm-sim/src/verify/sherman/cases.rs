@@ -7,7 +7,7 @@ use dm_core::sherman::parameters::Parameters;
 
 /// The scenarios: every kind of operation, and every kind of structure change. Leaves have two or three records, inner
 /// nodes two separators, so a few keys make a tree of four levels.
-fn scenarios() -> Vec<Scenario> {
+pub(in crate::verify) fn scenarios() -> Vec<Scenario> {
     let none = Vec::new;
     let scenario = |(name, inserted, deleted, operation)| Scenario { name, inserted, deleted, operation };
     let scenarios = [

@@ -32,7 +32,10 @@ pub(super) fn run<K: TreeKind>(
         let _ = writeln!(text, "{what}");
     }
     for case in &cases {
-        if let Err(what) = crash::descheduled_holders(case) {
+        // Owners change leaves without a lock, and wait for leases in histories.
+        if !K::HAS_OWNERS
+            && let Err(what) = crash::descheduled_holders(case)
+        {
             let _ = writeln!(text, "{what}");
         }
         if case.scenario.operation == CutOperation::Bulk(9)

@@ -52,14 +52,17 @@ impl<S: Subject> Hunt<S> {
     }
 }
 
+/// Runs that are arranged for a mutant, so many at most: how many it took until the mutant showed, and how it did.
+type Arranged<'a> = &'a dyn Fn(Mutant, u64) -> Result<Option<(u64, String)>, Failure>;
+
 /// An index in which mutants are switched on.
 struct IndexUnderTest<'a> {
     name: &'static str,
     mutants: Vec<Mutant>,
     /// For mutants that only deaths show: the number of runs until it shows, and how.
-    deaths: &'a dyn Fn(Mutant, u64) -> Option<(u64, String)>,
+    deaths: Arranged<'a>,
     /// For mutants that scenarios of reused places show: likewise.
-    reuse: &'a dyn Fn(Mutant, u64) -> Option<(u64, String)>,
+    reuse: Arranged<'a>,
     /// For mutants that mixtures of lines show: likewise.
     mixtures: &'a dyn Fn(Mutant) -> Option<Catch>,
     mixes: fn(Mutant) -> bool,
@@ -85,12 +88,19 @@ pub(super) fn run<K: TreeKind>(
         mutants: K::mutants(),
         deaths: &|mutant, histories| {
             let fails_without = |run: &mut dyn FnMut() -> bool| without(mutant, run);
-            dm_sim::verify::crash::hunt(Recovered(kind), &K::crash_cases(), K::own_deaths, histories, &fails_without)
+            let cases = K::crash_cases();
+            let found = dm_sim::verify::crash::hunt(Recovered(kind), &cases, K::own_deaths, histories, &fails_without);
+            if found.is_some() || !K::HAS_OWNERS {
+                return Ok(found);
+            }
+            let caught = hunt_with(Recovered(kind), mutant, seed, histories, owners(settings))?;
+            Ok(caught.map(|caught| (histories + caught.histories, caught.sentence)))
         },
-        reuse: &|mutant, histories| hunt_reuse(kind, mutant, seed, SCENARIOS_PER_HISTORY * histories),
+        reuse: &|mutant, histories| Ok(hunt_reuse(kind, mutant, seed, SCENARIOS_PER_HISTORY * histories)),
         mixtures: &|mutant| hunt_mixtures::<K>(mutant, seed, histories),
         mixes: K::mixes,
         histories: &|mutant, settings| match mutant.shows() {
+            _ if K::HAS_OWNERS => hunt_with(Recovered(kind), mutant, seed, histories, owners(&settings)),
             Shows::BrokenQueuePairs => hunt_with(Recovered(kind), mutant, seed, histories, settings),
             Shows::Wide => hunt_with(Recovered(kind), mutant, seed, histories, wide(&settings)),
             _ => hunt_with(Bounded(kind), mutant, seed, histories, settings),
@@ -128,7 +138,7 @@ fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &
             Shows::Anywhere | Shows::BrokenQueuePairs | Shows::Wide => None,
         };
         if let Some((about, hunt)) = arranged {
-            let caught = hunt(mutant, histories);
+            let caught = hunt(mutant, histories)?;
             plant(None);
             let (shows, runs) = if let Some((runs, what)) = &caught {
                 let sentence = what.trim_end().lines().last().unwrap_or_default();
@@ -225,6 +235,13 @@ fn wide(settings: &Settings) -> Settings {
     let faults = settings.faults.and(Faults::only(FaultKind::Crash));
     let wide = if settings.wide.is_empty() { WideOptions::ALL } else { settings.wide };
     Settings { wide, faults, ..settings.clone() }
+}
+
+/// The same where keys have owners, whose leases the clocks end: everything that compute nodes recover from.
+fn owners(settings: &Settings) -> Settings {
+    let faults =
+        Faults::parse("drops,crash,qp-error,rpc-lost,rpc-repeated,stale-cache").expect("these are kinds of faults");
+    Settings { faults, ..wide(settings) }
 }
 
 /// All faults that a lane can continue after. Deaths are left out: they end histories early.

@@ -24,6 +24,7 @@ impl Stage<'_, '_> {
         let last = COMPUTE_NODES - 1;
         let (index, lane) = (self.opened[last], &self.lanes[last]);
         let row_of = |number: usize| self.members[number].row;
+        self.give_away(last)?;
         let dead = self.dead.clone();
         for (number, &dead) in (1..).zip(&dead) {
             let swept =
@@ -87,6 +88,21 @@ impl Stage<'_, '_> {
             let wanted = if self.dead.contains(&number) { RowState::Free } else { RowState::Live };
             if state != Some(wanted) {
                 return Err(format!("row {} is {state:?}", row_of(number).0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where keys have owners, the live ones but `heir` give them away.
+    fn give_away(&mut self, heir: usize) -> Result<(), String> {
+        for (number, (index, lane)) in self.opened.iter().zip(self.lanes).enumerate() {
+            if number == heir || self.dead.contains(&number) || !index.has_owners() {
+                continue;
+            }
+            let row = self.members[number].row.0;
+            match self.fabric.drive(row, lane, index.leave(lane), None, &mut Vec::new())? {
+                Drive::Done(Ok(())) => {}
+                other => return Err(format!("compute node {number} gives its keys away: {other:?}")),
             }
         }
         Ok(())

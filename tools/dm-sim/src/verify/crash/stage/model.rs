@@ -1,18 +1,18 @@
 //! The model: which records the index should hold. Until an outcome was seen, an operation that a death cut short may
 //! have taken effect or not.
 
-use super::Stage;
+use super::{Stage, ask};
 use crate::check::{Answer, Call};
 use crate::verify::crash::cases::KEYS;
 use crate::verify::crash::serial_fabric::Drive;
-use crate::verify::load::{Ended, start};
+use crate::verify::load::Ended;
 use std::collections::BTreeMap;
 
 impl Stage<'_, '_> {
     /// Runs an operation that must succeed, and checks its answer against the model.
     pub(in crate::verify) fn expect(&mut self, node: usize, key: u64, call: Call) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, self.case.coding(), key, call, 0);
+        let future = ask(index, lane, self.case.coding(), key, call);
         match self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new()) {
             Ok(Drive::Done(ended)) => self.check(key, call, &ended)?,
             other => return Err(format!("{call:?} of key {key} by compute node {node}: {other:?}")),
@@ -75,7 +75,7 @@ impl Stage<'_, '_> {
 
     pub(super) fn scan(&mut self, node: usize) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = start(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64 }, 0);
+        let future = ask(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64 });
         let ended = self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
         let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
         let page: BTreeMap<u64, u64> = page.iter().copied().collect();
