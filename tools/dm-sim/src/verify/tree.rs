@@ -109,7 +109,10 @@ impl TreeCase {
             if wide.has(WideOption::ValuesLong) {
                 value_bytes = [264, 520, 1024][rng.below(3) as usize];
             }
+            let before = self.parameters.node_bytes().0;
             self.parameters.below = self.parameters.below.resized(key_bytes, value_bytes);
+            // Room for as many leaves as before.
+            self.spending.page_cache_bytes *= self.parameters.node_bytes().0.div_ceil(before) as u64;
         }
         if wide.needs_room() {
             // With more memory there are more chunks to collect.
