@@ -38,6 +38,9 @@ const MANY_NODES_KEYS_MIN: u32 = 4;
 /// Rows before those of the compute nodes: so many, and fewer than so many more. A pool has 128, and 8 or 16 are READ at once.
 const ROWS_USED_UP: (u32, u32) = (6, 90);
 
+/// Of 100 calls of a lane in a history with turns, so many are turns or orphan collections.
+const TURNS_PERCENT: u32 = 12;
+
 /// Compute nodes that join while the others work, at most.
 const LATER_MAX: u32 = 3;
 
@@ -216,7 +219,7 @@ impl Draw {
             plan,
             deadline_ns,
             generations: if turns { 2 } else { GENERATIONS },
-            turns_percent: if turns { 12 } else { 0 },
+            turns_percent: if turns { TURNS_PERCENT } else { 0 },
             rows_used_up: 0,
             fabric: FabricDraw::new(&mut rng),
             wide,
@@ -358,8 +361,9 @@ impl Draw {
         if self.wide.has(WideOption::Rejoin) {
             let later = 1 + Rng::new(self.seed ^ 0x5eed_0024).below(LATER_MAX) as usize;
             self.later_lanes = self.lanes.iter().copied().cycle().take(later).collect();
-            // They need some that are left when they have joined.
+            // They need some that are left when they have joined; and turns, if what was in their row before holds epochs.
             self.operations *= 2;
+            self.turns_percent = self.turns_percent.max(TURNS_PERCENT);
         }
     }
 

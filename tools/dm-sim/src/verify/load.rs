@@ -68,6 +68,14 @@ impl Ended {
         };
         matches!(error.cause, Cause::Fenced)
     }
+
+    /// Whether it ended with what was asked for.
+    const fn is_done(&self) -> bool {
+        matches!(
+            self,
+            Self::Point(_) | Self::Page(..) | Self::Turned(Ok(())) | Self::CollectedOrphans(Ok(_)) | Self::Swept(Ok(_))
+        )
+    }
 }
 
 /// What a lane is doing.
@@ -142,6 +150,8 @@ pub struct Load<'a, 'm> {
     pub history: History,
     /// Operations that failed.
     pub failed: Vec<Failed>,
+    /// Locks that lanes kept when their operation had ended, though none of its requests had failed.
+    pub(super) kept_locks: Vec<String>,
     /// How many of them know what the memories were like.
     explained: usize,
     /// The faults that happened.
@@ -193,6 +203,7 @@ impl<'a, 'm> Load<'a, 'm> {
             coding: subject.coding(),
             history,
             failed: Vec::new(),
+            kept_locks: Vec::new(),
             explained: 0,
             injected: InjectedFaults::default(),
             met: [0; WIDE_OPTIONS],

@@ -191,6 +191,8 @@ pub trait TreeKind: Copy {
     const WRITES_RECORDS_AT_ONCE: bool;
     /// Whether its leaves have a number of entries that is chosen.
     const HAS_SPANS: bool = false;
+    /// Whether only compute nodes in the first rows of a pool can open it.
+    const HAS_SEATS: bool = false;
     /// Whether its keys have owners. Sweeps find those by the catalog.
     const HAS_OWNERS: bool = false;
     /// Whether its keys and values have any length.
@@ -252,6 +254,9 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     }
     if !K::HAS_ITEMS {
         options = options.without(WideOption::ValuesShort);
+    }
+    if K::HAS_SEATS {
+        options = options.without(WideOption::RowTable);
     }
     if K::HAS_OWNERS {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.

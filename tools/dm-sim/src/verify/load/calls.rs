@@ -17,7 +17,7 @@ const ODD_SCANS_PERCENT: u32 = 30;
 /// are on any.
 const HOME_PERCENT: u32 = 85;
 
-impl<'a> Load<'a, '_> {
+impl Load<'_, '_> {
     /// The key and the call, and how many records are asked for if it is a scan.
     pub(super) fn choose_call(&mut self, index: &dyn Opened, by: ComputeNode) -> (u64, Call, u32) {
         let total: u32 = self.draw.weights.iter().sum();

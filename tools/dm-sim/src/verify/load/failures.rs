@@ -7,7 +7,7 @@ use crate::verify::tolerance::{Circumstances, Failed};
 use crate::world::World;
 use dm_core::operation::{Cause, OpError};
 
-impl<'a> Load<'a, '_> {
+impl Load<'_, '_> {
     /// Takes note of a failure. Before the next step it is told what it was like.
     pub(super) fn fail(&mut self, operation: Option<OpId>, error: OpError) {
         self.failed.push(Failed { operation, error, circumstances: Circumstances::default() });

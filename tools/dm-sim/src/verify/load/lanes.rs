@@ -5,7 +5,7 @@ use super::{BEGINNING_STEPS, Doing, Ended, Load};
 use crate::check::Answer;
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
-use crate::verify::faults::Planned;
+use crate::verify::faults::{FaultKind, Planned};
 use crate::verify::wide::WideOption;
 use crate::workload::Workload;
 use dm_core::operation::{Cause, OpError};
@@ -16,6 +16,9 @@ const COLLECTIONS_PERCENT: u32 = 30;
 
 /// Of 100 calls of a lane after a death, so many are sweeps, in histories with [`WideOption::Sweeps`].
 const SWEEPS_PERCENT: u32 = 6;
+
+/// Between two turns of a compute node that has nothing else to do, in ns.
+const TURNS_APART_NS: u64 = 100_000;
 
 /// Heartbeats that a lane waits for whose compute node is silent: a silence is shorter.
 const HEARTBEATS_AWAITED: u32 = 64;
@@ -49,6 +52,23 @@ impl<'a> Load<'a, '_> {
                 }
             }
         })
+    }
+
+    /// Whether compute node `by`, which has nothing else to do, makes a turn as its heartbeat would: a newcomer in a row that
+    /// was another one's may wait for the epochs.
+    fn keeps_turning(&self, by: ComputeNode) -> bool {
+        let is_at_work = |doing: &Doing| !matches!(doing, Doing::Nothing | Doing::Turn);
+        let others = (0..).map(ComputeNode).zip(&self.doing).filter(|(node, _)| *node != by);
+        let mut others = others.filter(|(node, _)| !self.injected.dead.contains(node));
+        self.draw.wide.has(WideOption::Rejoin)
+            && !self.doing[usize::from(by.0)].contains(&Doing::Turn)
+            && others.any(|(_, lanes)| lanes.iter().any(is_at_work))
+    }
+
+    /// Whether requests of compute nodes that live may have failed so far.
+    fn requests_may_fail(&self) -> bool {
+        let has = |kind| self.injected.counts[kind as usize] > 0;
+        has(FaultKind::QpError) || has(FaultKind::NodeDeath) || self.draw.wide.fences_the_living()
     }
 
     /// Whose row `by` sweeps now, if it does: of a dead compute node, or, if leases are short, of any other one.
@@ -95,6 +115,13 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             *self.doing(at) = Doing::Sweep(of);
             return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
         }
+        if self.left == 0 && index.has_epochs() && self.keeps_turning(at.compute_node) {
+            *self.doing(at) = Doing::Turn;
+            return Some(Box::pin(async move {
+                let _ = lane.port().call(Request::pause(TURNS_APART_NS)).await;
+                Ended::Turned(index.turn(lane).await)
+            }));
+        }
         self.left = self.left.checked_sub(1)?;
         let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
@@ -104,6 +131,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
         let doing = std::mem::replace(self.doing(at), Doing::Nothing);
+        let is_done = result.is_done();
         if let Ended::Joined(result) = result {
             return self.joined(at.compute_node, *result);
         }
@@ -169,6 +197,13 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         }
         // An operation may succeed and leave the lane in doubt, if something beyond its own change failed.
         let (_, lane) = self.lane(at);
+        if is_done && !self.requests_may_fail() && !lane.lock_records().is_empty() {
+            let what = match doing {
+                Doing::Operation(operation) => self.history.line(operation),
+                doing => format!("{at}: {doing:?}"),
+            };
+            self.kept_locks.push(format!("{what} ended, and the lane has lock records {:?}", lane.lock_records()));
+        }
         match doing {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));

@@ -75,7 +75,9 @@ impl<'a> Load<'a, '_> {
         if let Some(member) = self.newcomers.claimed.take() {
             // What the one before had begun in this row is over.
             let before = driver.world().tenant(member.row);
-            before.iter().for_each(|before| self.history.close_all_of(*before, driver.now_ns()));
+            if let Some(before) = before {
+                self.history.close_all_of(before, driver.now_ns());
+            }
             driver.world().joined(member, compute_node);
             if self.row_word(driver, member.row) != Some(member.word()) {
                 // It was fenced before memory nodes knew whom to fence.

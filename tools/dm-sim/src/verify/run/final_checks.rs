@@ -211,6 +211,10 @@ impl Stage<'_> {
                 Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(dead, now_ns),
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", row.0))),
             }
+            if !lane.lock_records().is_empty() {
+                let kept = format!("sweeping row {} left lock records {:?}", row.0, lane.lock_records());
+                self.findings.push(Finding::InDoubt(kept));
+            }
         }
     }
 

@@ -90,7 +90,7 @@ pub(super) struct Stage<'a> {
     pub(super) findings: Vec<Finding>,
 }
 
-impl<'a> Setup<'a> {
+impl Setup<'_> {
     /// Plays the history with the indexes of the compute nodes that have joined before it.
     pub(super) fn play(
         self,
@@ -136,7 +136,9 @@ impl<'a> Setup<'a> {
     pub(super) fn clocks<'i>(&self, opened: &[&'i dyn Opened], now_ns: u64) -> Option<Clocks<'i>> {
         let silent = self.draw.wide.has(WideOption::LeaseClocks);
         let owners = opened.iter().any(|index| index.has_owners() && index.lease().is_some());
-        (silent || owners).then(|| Clocks::new(self.draw.seed, opened, self.subject.rows(), silent, now_ns))
+        // A sweep that began before a newcomer took the row must see that the newcomer lives.
+        let rejoins = self.draw.wide.has(WideOption::Rejoin);
+        (silent || owners || rejoins).then(|| Clocks::new(self.draw.seed, opened, self.subject.rows(), silent, now_ns))
     }
 
     /// Inserts the first records, one operation at a time and without delays.
@@ -225,17 +227,20 @@ impl Playing<'_, '_> {
         {
             // The lane that fenced them may have been dropped before a memory node was asked.
             let over: Vec<_> = state.not_live.into_iter().filter_map(|row| driver.world().tenant(row)).collect();
-            over.into_iter().for_each(|compute_node| load.end(&mut driver, compute_node));
+            for compute_node in over {
+                load.end(&mut driver, compute_node);
+            }
         }
         if let Some(clocks) = &load.clocks {
             clocks.finish(driver.now_ns(), &load.injected.dead);
         }
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
-        let Load { opened, history: record, failed, injected, met, wronged, newcomers, .. } = load;
+        let Load { opened, history: record, failed, kept_locks, injected, met, wronged, newcomers, .. } = load;
         let mut stage = Stage { setup, opened, world: driver.into_world(), findings: Vec::new() };
         let wronged =
             wronged.into_iter().map(|node| format!("compute node {} was fenced, and its heartbeats came", node.0));
         stage.findings.extend(wronged.filter(|_| !setup.damage).map(Finding::Structure));
+        stage.findings.extend(kept_locks.into_iter().filter(|_| !setup.damage).map(Finding::InDoubt));
         let has_room = !setup.draw.wide.fences_the_living() && !setup.draw.wide.has(WideOption::SmallPool);
         if has_room && !setup.damage && injected.down.is_none() {
             stage.findings.extend(newcomers.refused.into_iter().map(Finding::Structure));
