@@ -65,4 +65,6 @@ impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
 }
 
 #[cfg(test)]
+pub(crate) mod memory_node;
+#[cfg(test)]
 mod tests;

@@ -229,7 +229,7 @@ impl Tree<'_> {
     /// The linearization point is the CAS of the root word, which expects the old root. Of several lanes that try one
     /// wins; the others' nodes return to the free list. What was READ without a lock still holds then
     /// ([`half_splits`](crate::manual::half_splits)).
-    async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, Interrupt> {
+    pub(super) async fn grow_above(&self, lane: &Lane<'_>, level: u8, right: Address) -> Result<bool, Interrupt> {
         if self.root.get().is_some_and(|(_, root_level)| root_level > level) {
             return Ok(false);
         }

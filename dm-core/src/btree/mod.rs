@@ -376,3 +376,6 @@ impl Tree<'_> {
         self.options.read_guard && !planted(Mutant::NO_GUARD) && elapsed_ns > most_ns
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,12 +45,12 @@ const PAUSE_NS: u64 = 20_000;
 
 /// A place that is looked at.
 #[derive(Clone, Copy)]
-struct Place {
-    class: NodeClass,
-    node: NodeId,
-    offset: u64,
+pub(super) struct Place {
+    pub(super) class: NodeClass,
+    pub(super) node: NodeId,
+    pub(super) offset: u64,
     /// Where its head has been READ to.
-    head: Span,
+    pub(super) head: Span,
 }
 
 /// What a descent has found out about the node that covers a key.
@@ -191,7 +191,7 @@ impl<'s> Tree<'s> {
     }
 
     /// What is READ of a node, header and fences: where the first of several goes.
-    const fn head(&self) -> Span {
+    pub(super) const fn head(&self) -> Span {
         Span::new(self.scratch.recovery.start, stripes::stored_bytes(header_bytes(self.inner.key_bytes)))
     }
 
@@ -237,7 +237,7 @@ impl<'s> Tree<'s> {
     /// Whether the leaf at a place is certainly in the tree, so that only a live compute node may retire it. It does not
     /// acquire a lock: [`orphans`](crate::manual::orphans) says why that is enough. The head of the leaf is in the
     /// scratch, and is READ again.
-    async fn is_in_use<I: Leaves<'s>>(
+    pub(super) async fn is_in_use<I: Leaves<'s>>(
         &self,
         index: &I,
         lane: &Lane<'_>,
@@ -439,7 +439,7 @@ impl<'s> Tree<'s> {
         });
     }
 
-    fn take_back(
+    pub(super) fn take_back(
         &self,
         lane: &Lane<'_>,
         class: NodeClass,

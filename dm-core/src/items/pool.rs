@@ -327,6 +327,21 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_not_kept_is_lost() {
+        let geometry = [small_for_tests()];
+        let (epochs, mut entries) = (Epochs::new(), [FreeBlock::default(); 1]);
+        epochs.closed().learn([0; 8]);
+        let collection = Collection::new(MarkBitmap::new(&mut [], &mut []), false);
+        let slabs = [Mutex::new(BlockSlab::new(&mut entries))];
+        let pool = BlockPool::new(&slabs).with_collection(Share::new(&collection, &epochs, &geometry));
+        let pointer = |at: u64| BlockPointer { place: geometry[0].chunk_offset(1) + at, life: 3, bytes: 30 };
+        assert_eq!(pool.retire(&pointer(0)), Retired::Kept);
+        assert!(!collection.may_have_lost_for_tests());
+        assert_eq!(pool.retire(&pointer(64)), Retired::Forgotten, "one entry");
+        assert!(collection.may_have_lost_for_tests(), "own chunks are worth a pass when memory is short");
+    }
+
+    #[test]
     fn a_place_comes_back_in_its_next_life() {
         let mut entries = [FreeBlock::default(); 1];
         let slabs = [Mutex::new(BlockSlab::new(&mut entries))];

@@ -29,6 +29,7 @@ use crate::lane::Lane;
 use crate::lane::word_at;
 use crate::layout::record::{Le64, cut};
 use crate::memory::rows::{RowError, published};
+use crate::mutants::{Mutant, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -92,7 +93,8 @@ pub async fn claim(
             return Ok(member);
         }
         let Some((row, word)) = look.free else { break };
-        let member = Member { row, incarnation: word.incarnation() + 1, nonce };
+        let is_kept = planted(Mutant::INCARNATION_TWICE) && word.incarnation() > 0;
+        let member = Member { row, incarnation: word.incarnation() + u32::from(!is_kept), nonce };
         let claim = Request::cas(Label::Row, HOME, geometry.row_offset(row), word.0, member.word().0);
         if lane.port().call(claim).await?.value == word.0 {
             return Ok(member);

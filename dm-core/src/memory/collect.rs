@@ -199,6 +199,12 @@ impl<'s> Collection<'s> {
         self.lost.store(true, Ordering::Relaxed);
     }
 
+    /// Whether own chunks are worth a pass as soon as memory is short.
+    #[cfg(test)]
+    pub(crate) fn may_have_lost_for_tests(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     /// Own chunks are worth a pass, whatever is known of losses.
     pub fn demand(&self) {
         self.may_have_lost();

@@ -306,6 +306,12 @@ impl Epochs {
         self.cleared.store(self.turns().wrapping_add(1), SeqCst);
     }
 
+    /// Whether nodes have been short since that was asked last.
+    #[cfg(test)]
+    pub(crate) fn was_short_for_tests(&self) -> bool {
+        self.short.load(Relaxed)
+    }
+
     /// Nodes are short while places wait.
     pub(crate) fn is_short(&self) {
         self.short.store(true, Relaxed);

@@ -25,4 +25,6 @@ crate::mutants::declare_mutants! {
     WALK_BEFORE_REPLAYS = "walk-before-replays",
     /// An operation of items has a pin in each of its steps, and none between them.
     ITEMS_PINS_END_EARLY = "items-pins-end-early",
+    /// A turn looks at the rows that it READs first, and at no others.
+    ONE_WINDOW_OF_ROWS = "one-window-of-rows" => Wide,
 }

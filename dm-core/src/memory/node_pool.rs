@@ -126,7 +126,10 @@ impl<'s> NodePool<'s> {
     #[must_use = "a node that does not fit is not used again for long"]
     pub fn put(&self, class: NodeClass, fresh: UnlinkedNode) -> bool {
         let Some(slab) = self.slab(class, fresh.address.node()) else { return false };
-        slab.lock().free_list.push(NODES, fresh.address.offset(), NodeStamp::of(fresh))
+        let mut slab = slab.lock();
+        let fits = slab.free_list.push(NODES, fresh.address.offset(), NodeStamp::of(fresh));
+        slab.left = slab.left.saturating_add((!fits).into());
+        fits
     }
 
     /// The address of the place with its next generation.
@@ -148,6 +151,10 @@ impl<'s> NodePool<'s> {
         {
             let place = Place::new(address.node(), address.offset());
             if !limbo.lock().push(place, (class, NodeStamp::of(fresh)), epochs.turns()) {
+                if let Some(slab) = self.slab(class, address.node()) {
+                    let mut slab = slab.lock();
+                    slab.left = slab.left.saturating_add(1);
+                }
                 return Put::NoRoom;
             }
             epochs.waits(true);
@@ -181,14 +188,20 @@ impl<'s> NodePool<'s> {
     pub fn add_chunk(&self, class: NodeClass, node: NodeId, offset: u64, bytes: u64) {
         let node_bytes = self.node_bytes(class) as u64;
         let Some(slab) = self.slab(class, node) else { return };
-        let Slab { arena, free_list } = &mut *slab.lock();
+        let Slab { arena, free_list, left } = &mut *slab.lock();
         while free_list.room() > 0
             && let Some(rest) = arena.take(node_bytes)
         {
             // There is room.
             let _ = free_list.push(NODES, rest, NodeStamp::default());
         }
+        *left = left.saturating_add((arena.rest().1 / node_bytes.max(1)) as u32);
         *arena = BumpArena::new(offset, bytes);
+    }
+
+    /// Places that wait until this compute node has departed, since no list had room for them: to account for memory.
+    pub fn left_places(&self) -> u64 {
+        self.slabs.iter().map(|slab| u64::from(slab.lock().left)).sum()
     }
 
     /// Calls `visit` with every node that is free or waits: to account for memory.

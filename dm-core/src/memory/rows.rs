@@ -3,6 +3,7 @@
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
 use crate::layout::record::Le64;
+use crate::mutants::{Mutant, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{
@@ -257,6 +258,30 @@ pub(crate) async fn read_summaries_from(
             }
         }
         first += count;
+        if planted(Mutant::ONE_WINDOW_OF_ROWS) {
+            return Ok(());
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Step, poll_once};
+    use crate::remote::superblock::small_for_tests;
+    use crate::verbs::LaneId;
+    use core::pin::pin;
+
+    #[test]
+    fn nobody_is_asked_about_a_row_that_is_not_in_the_table() {
+        let geometry = small_for_tests();
+        let mut scratch = [0; 8];
+        let lane = Lane::new(LaneId(0), &mut scratch);
+        let ask = |row| poll_once(lane.port(), pin!(tenant(&lane, &geometry, row, 0)));
+        for row in [RowId(0), RowId(geometry.row_count as u16), RowId(u16::MAX)] {
+            assert!(matches!(ask(row), Step::Done(Ok(None))), "{row:?}");
+        }
+        assert!(matches!(ask(RowId(geometry.row_count as u16 - 1)), Step::Requests));
+    }
 }

@@ -55,12 +55,14 @@ impl BumpArena {
 pub struct Slab<'s, S, const LISTS: usize> {
     pub(crate) arena: BumpArena,
     pub(crate) free_list: FreeList<'s, S, LISTS>,
+    /// Places for which no list had room: they wait until this compute node has departed.
+    pub(crate) left: u32,
 }
 
 impl<'s, S: Copy + Default, const LISTS: usize> Slab<'s, S, LISTS> {
     /// An empty slab that remembers up to `entries.len()` places.
     pub const fn new(entries: &'s mut [FreePlace<S>]) -> Self {
-        Self { arena: BumpArena { next: 0, end: 0 }, free_list: FreeList::new(entries) }
+        Self { arena: BumpArena { next: 0, end: 0 }, free_list: FreeList::new(entries), left: 0 }
     }
 
     /// Takes a place from `list`. If that is empty, carves `bytes`: a place with the first stamp.

@@ -111,3 +111,24 @@ impl<'s> Tree<'s> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::pin::Pin;
+    use crate::memory::{Epochs, MarkBitmap};
+    use crate::verbs::LaneId;
+
+    #[test]
+    fn an_operation_that_is_dropped_while_it_posts_nothing_gives_up_its_pin() {
+        let (epochs, pins) = (Epochs::new(), [Pin::default()]);
+        let part = Participant { epochs: &epochs, pins: &pins };
+        let collection = Collection::new(MarkBitmap::new(&mut [], &mut []), false);
+        let lane = Lane::new(LaneId(0), &mut []);
+        part.enter(&lane);
+        assert_ne!(part.epoch(&lane), 0);
+        drop(UnderWay { part: Some(part), lane: &lane, collection: Some(&collection) });
+        assert_eq!(part.epoch(&lane), 0);
+        assert!(collection.may_have_lost_for_tests(), "what it had carved");
+    }
+}

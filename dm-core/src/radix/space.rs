@@ -429,6 +429,8 @@ mod tests {
     extern crate std;
     use super::super::pieces::{FreeExtent, WaitingExtent};
     use super::*;
+    use crate::memory::MarkBitmap;
+    use crate::remote::superblock::small_for_tests;
     use std::vec::Vec;
 
     #[test]
@@ -519,5 +521,25 @@ mod tests {
         assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(96)));
         assert_eq!(space.take(NodeClass::Inner, NodeId(0), 48), Some(large.plus(48)));
         assert_eq!(space.retired_and_lost(), (0, 0));
+    }
+
+    #[test]
+    fn what_is_retired_and_not_kept_is_lost_and_a_short_pool_asks_for_a_turn() {
+        let (epochs, geometry) = (Epochs::new(), [small_for_tests()]);
+        let collection = Collection::new(MarkBitmap::new(&mut [], &mut []), false);
+        let arenas: Vec<_> = (0..2).map(|_| Mutex::new(Arena::default())).collect();
+        let (mut room, mut slots) = ([WaitingExtent::default(); 1], [FreeExtent::default(); 1]);
+        let free_lists = [Mutex::new(FreeExtents::new(&mut slots))];
+        let queue = Mutex::new(Queue::new(&mut room, true));
+        let space = Space::new(&arenas).with_returns(&free_lists, &queue, &epochs);
+        let space = space.with_collection(Share::new(&collection, &epochs, &geometry));
+        let place = |number: u64| Place::new(NodeId(0), geometry[0].chunk_offset(1) + 48 * number);
+        assert!(space.retire(NodeClass::Inner, place(0), 48, 0));
+        assert!(!collection.may_have_lost_for_tests(), "it waits");
+        assert!(!space.retire(NodeClass::Inner, place(1), 48, 0), "no room");
+        assert!(collection.may_have_lost_for_tests());
+        assert!(!epochs.was_short_for_tests());
+        assert!(space.is_short().is_some(), "something waits");
+        assert!(epochs.was_short_for_tests(), "a compute node that holds the epochs up is fenced");
     }
 }

@@ -364,3 +364,18 @@ fn words_naming<L: Sweepable>(lane: &Lane<'_>, (row, _): Dead, count: u32, at: i
     lane.port()
         .with(|scratch| (0..count).fold(0, |set, i| set | u64::from(L::is_of(word_at(scratch, at(i)), row)) << i))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_counts_what_it_recovered_and_knows_of_the_rest() {
+        let mut pass = Pass::default();
+        pass.note(true);
+        pass.note(true);
+        assert_eq!((pass.recovered, pass.busy), (2, false));
+        pass.note(false);
+        assert_eq!((pass.recovered, pass.busy), (2, true));
+    }
+}

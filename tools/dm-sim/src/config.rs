@@ -96,8 +96,10 @@ pub struct Config {
     /// Whether WRITEs to one place that come faster than that are noted as misuse ([`crate::world::World::misuses`]).
     /// Costs time: off by default.
     pub check_write_turns: bool,
-    /// Memory nodes fence compute nodes off when asked to: row `r` is compute node `r - 1`.
+    /// Memory nodes fence compute nodes off when asked to: see [`crate::World::tenant`].
     pub fences: bool,
+    /// Rows of the pool that nobody can have: compute node 0 has the one behind them.
+    pub rows_used_up: u16,
     /// Answers other RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
     /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown.
@@ -126,6 +128,7 @@ impl Default for Config {
             write_turn_ns_min: None,
             check_write_turns: false,
             fences: false,
+            rows_used_up: 0,
             rpc: None,
             rpc_lost_percent: 0,
             rpc_repeated_percent: 0,

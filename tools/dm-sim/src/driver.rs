@@ -221,6 +221,11 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
         self.world
     }
 
+    /// Ends the driver.
+    pub fn into_world(self) -> &'a mut World {
+        self.world
+    }
+
     /// Virtual time, in ns.
     pub fn now_ns(&self) -> u64 {
         self.world.now_ns()
@@ -245,6 +250,11 @@ impl<'a, 'm, T> Driver<'a, 'm, T> {
     /// Whether an operation can be spawned on a lane.
     pub fn is_idle(&self, at: LaneAt) -> bool {
         self.slots[self.index(at)].state == State::Idle
+    }
+
+    /// Whether a lane has no operation, or one that ended, though something that it left behind may be under way.
+    pub fn has_ended(&self, at: LaneAt) -> bool {
+        matches!(self.slots[self.index(at)].state, State::Idle | State::Draining)
     }
 
     /// The worker whose queue pairs a lane uses, as faults want it: see [`World::fail_queue_pair`].

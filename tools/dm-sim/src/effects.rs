@@ -140,7 +140,7 @@ impl World {
     fn serve(&mut self, slot: Slot) {
         let Request { node, operands, .. } = self.flights.get(slot).request;
         if self.config.fences && Procedure::from_number(operands[0]) == Some(Procedure::Fence) {
-            let reply = self.fence(node, operands[1]);
+            let reply = self.fence(node, operands[1], operands[2]);
             let flight = self.flights.get_mut(slot);
             if flight.landed.is_power_of_two() && flight.completion.status == Status::Ok {
                 flight.completion.value = reply as u64;

@@ -9,6 +9,7 @@ use crate::compute_node::ComputeNode;
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::World;
+use dm_core::remote::row::Member;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
 
@@ -34,12 +35,16 @@ impl World {
         }
     }
 
-    /// What a memory node does when it is asked to fence off the compute node of `row`: it takes its time, then closes
-    /// that one's queue pairs, and confirms.
-    pub(crate) fn fence(&mut self, node: NodeId, row: u64) -> Reply {
-        let Some(compute_node) = row.checked_sub(1).and_then(|row| u16::try_from(row).ok()).map(ComputeNode) else {
+    /// What a memory node does when it is asked to fence off the compute node that has or had `row` in this incarnation:
+    /// it takes its time, then closes that one's queue pairs, and confirms.
+    pub(crate) fn fence(&mut self, node: NodeId, row: u64, incarnation: u64) -> Reply {
+        let before = u64::from(self.config.rows_used_up) + 1;
+        let Some(first) = row.checked_sub(before).and_then(|row| u16::try_from(row).ok()).map(ComputeNode) else {
             return Reply::Impossible;
         };
+        let is_it = |member: &Member| u64::from(member.row.0) == row && u64::from(member.incarnation) == incarnation;
+        let newcomer = self.newcomers.iter().rev().find(|(member, _)| is_it(member));
+        let compute_node = newcomer.map_or(first, |(_, compute_node)| *compute_node);
         if self.fenced_at.contains(&(compute_node, node)) {
             return Reply::Done;
         }

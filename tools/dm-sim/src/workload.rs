@@ -17,16 +17,21 @@ pub trait Workload<'a, T> {
         None
     }
 
+    /// Whether the caller of [`run_workload`] has to do something before the next step.
+    fn pauses(&self) -> bool {
+        false
+    }
+
     /// Called before every step: where to disturb.
     fn before_step(&mut self, driver: &mut Driver<'a, '_, T>) {
         let _ = driver;
     }
 }
 
-/// Keeps every lane busy until the workload has no more, then runs on until all is quiet.
+/// Keeps every lane busy until the workload has no more, then runs on until all is quiet. If the workload pauses, the caller
+/// calls again.
 pub fn run_workload<'a, T, W: Workload<'a, T>>(driver: &mut Driver<'a, '_, T>, workload: &mut W) -> Result<(), Stuck> {
-    let lanes: Vec<LaneAt> = driver.lanes().collect();
-    let mut hungry = lanes;
+    let mut hungry: Vec<LaneAt> = driver.lanes().filter(|at| driver.has_ended(*at)).collect();
     loop {
         hungry.retain(|&at| {
             if !driver.is_idle(at) {
@@ -42,6 +47,9 @@ pub fn run_workload<'a, T, W: Workload<'a, T>>(driver: &mut Driver<'a, '_, T>, w
             Event::Progress => {}
             Event::Done { at, now_ns, result } => {
                 workload.respond(at, now_ns, result);
+                if workload.pauses() {
+                    return Ok(());
+                }
                 hungry.push(at);
             }
             Event::Abandoned { at, now_ns } => match workload.abandoned(at, now_ns) {

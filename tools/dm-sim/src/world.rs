@@ -13,6 +13,8 @@ use crate::rng::Rng;
 use crate::schedule::{Order, Plan, assign_units, plan, plan_refusal};
 use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
+use dm_core::remote::lock_word::RowId;
+use dm_core::remote::row::Member;
 use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
 
 /// A lane known to a world.
@@ -104,6 +106,8 @@ pub struct World {
     pub(crate) fenced: Vec<ComputeNode>,
     /// As `fenced`, on one memory node.
     pub(crate) fenced_at: Vec<(ComputeNode, dm_core::verbs::NodeId)>,
+    /// Compute nodes that joined later, the latest one at the end.
+    pub(crate) newcomers: Vec<(Member, ComputeNode)>,
     /// Per memory node.
     pub(crate) down: Vec<bool>,
     posted: u64,
@@ -147,6 +151,7 @@ impl World {
             write_backs: Vec::new(),
             fenced: Vec::new(),
             fenced_at: Vec::new(),
+            newcomers: Vec::new(),
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
@@ -176,6 +181,7 @@ impl World {
         self.write_backs.clear();
         self.fenced.clear();
         self.fenced_at.clear();
+        self.newcomers.clear();
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
@@ -250,6 +256,26 @@ impl World {
         self.workers.push(compute_node);
         self.queue_pairs.resize_with(self.workers.len() * self.memories.count(), QueuePair::default);
         self.workers.len() as u32 - 1
+    }
+
+    /// Compute node `compute_node` joined later, as `member`. The others have the rows behind
+    /// [`Config::rows_used_up`], one after the other.
+    pub fn joined(&mut self, member: Member, compute_node: ComputeNode) {
+        self.newcomers.push((member, compute_node));
+    }
+
+    /// The row of a compute node.
+    pub fn row_of(&self, compute_node: ComputeNode) -> RowId {
+        let newcomer = self.newcomers.iter().find(|(_, newcomer)| *newcomer == compute_node);
+        newcomer.map_or(RowId(self.config.rows_used_up + 1 + compute_node.0), |(member, _)| member.row)
+    }
+
+    /// The compute node that has a row, or had it last.
+    pub fn tenant(&self, row: RowId) -> Option<ComputeNode> {
+        let newcomer = self.newcomers.iter().rev().find(|(member, _)| member.row == row);
+        let first = row.0.checked_sub(self.config.rows_used_up + 1).map(ComputeNode);
+        let first = first.filter(|first| self.newcomers.iter().all(|(_, newcomer)| newcomer != first));
+        newcomer.map(|(_, compute_node)| *compute_node).or(first)
     }
 
     /// Adds a lane that posts on the queue pairs of `worker`.

@@ -148,3 +148,19 @@ fn a_record_deleted_is_not_found_and_its_bit_still_leads_to_it() {
         assert_eq!(leaf.view().find(home, &key), Err(DecodeError::Torn), "a bit that leads nowhere");
     }
 }
+
+#[test]
+fn a_bit_that_leads_to_no_key_is_found_though_there_are_as_many_bits_as_keys() {
+    let mut image = image(&SHAPE);
+    let key = 42u64.to_be_bytes();
+    let home = SHAPE.home(&key);
+    let check = |image: &[u8]| Leaf::new(&SHAPE, image).check(&[0; 8], None);
+    let mut leaf = LeafMut::new(&SHAPE, &mut image);
+    leaf.put(SHAPE.after(home, 1), &key, &[7; 8]);
+    leaf.set_bit(home, 1, true);
+    assert_eq!(check(&image), Ok(1));
+    let mut leaf = LeafMut::new(&SHAPE, &mut image);
+    leaf.set_bit(home, 1, false);
+    leaf.set_bit(home, 2, true);
+    assert_eq!(check(&image), Err(DecodeError::Torn));
+}

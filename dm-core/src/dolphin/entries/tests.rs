@@ -410,6 +410,7 @@ fn lanes_share_one_addition_and_one_subtraction() {
         assert!(!second.has_lock_records() && first.has_lock_records());
         assert_eq!(entries.entered(first, leaf(0), Spear::FREE, Spear::FREE), Entered::Granted);
         assert_eq!(entries.enter(second, leaf(0)), Ok(Ask::Join));
+        assert!([first, second].iter().all(|lane| lane.holds(entries.lock_of(leaf(0))).is_some()), "both are inside");
         assert_eq!(entries.close(third, leaf(0)), Ok(Ask::Wait));
         assert_eq!(entries.enter(third, leaf(0)), Ok(Ask::Wait), "a lane wants to close");
         assert_eq!(entries.leaves(leaf(0)), Leave::Others);

@@ -27,6 +27,10 @@ macro_rules! test_access_of_btree {
             $crate::verify::btree::for_each_ready(self.tree(), visit);
         }
 
+        fn left_places(&self) -> Option<u64> {
+            Some(self.tree().nodes.left_places())
+        }
+
         fn restore_copies(&self, images: &$crate::verify::subject::InnerNodeImages) {
             $crate::verify::btree::restore_copies(self.tree(), images);
         }

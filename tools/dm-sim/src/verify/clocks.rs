@@ -55,9 +55,9 @@ fn beat(memories: &mut Memories, row: Option<&u64>) -> bool {
 
 /// The clocks of one history's compute nodes.
 pub(super) struct Clocks<'a> {
-    opened: &'a [&'a dyn Opened],
-    /// Where the rows are, on memory node 0.
-    rows: &'a [u64],
+    opened: Vec<&'a dyn Opened>,
+    /// Where the rows of these compute nodes are, on memory node 0.
+    rows: Vec<u64>,
     /// When the next heartbeat of each is due.
     next_ns: Vec<u64>,
     /// When each begins to be silent, and for how long.
@@ -66,7 +66,7 @@ pub(super) struct Clocks<'a> {
 
 impl<'a> Clocks<'a> {
     /// Clocks that show `now_ns`. `silent`: some compute nodes are silent once.
-    pub(super) fn new(seed: u64, opened: &'a [&'a dyn Opened], rows: &'a [u64], silent: bool, now_ns: u64) -> Self {
+    pub(super) fn new(seed: u64, opened: &[&'a dyn Opened], rows: Vec<u64>, silent: bool, now_ns: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_0022);
         let mut silence = |index: &&dyn Opened| {
             let lease_ns = index.lease()?.config().lease_ns();
@@ -79,7 +79,16 @@ impl<'a> Clocks<'a> {
         if let Some(last) = silences.last_mut() {
             *last = None;
         }
-        Self { opened, rows, next_ns: vec![now_ns; opened.len()], silences }
+        Self { opened: opened.to_vec(), rows, next_ns: vec![now_ns; opened.len()], silences }
+    }
+
+    /// A compute node that is never silent begins, with a row there on memory node 0.
+    pub(super) fn begin(&mut self, index: &'a dyn Opened, row: u64, now_ns: u64) {
+        self.rows.truncate(self.opened.len());
+        self.rows.push(row);
+        self.opened.push(index);
+        self.next_ns.push(now_ns);
+        self.silences.push(None);
     }
 
     /// Lets time pass until `now_ns`, when the next thing happens: nobody can look in between, so heartbeats that come in
@@ -119,7 +128,7 @@ impl<'a> Clocks<'a> {
     /// Of the compute nodes that others have fenced, those that were never silent for a lease before `now_ns`.
     pub(super) fn wronged(&self, fenced: ComputeNode, now_ns: u64) -> bool {
         let number = usize::from(fenced.0);
-        let Some(lease) = self.opened[number].lease() else { return false };
+        let Some(lease) = self.opened.get(number).and_then(|index| index.lease()) else { return false };
         // The last heartbeat may have come just before.
         let due_ns = lease.config().lease_ns() - lease.config().heartbeat_ns();
         self.silences[number].is_none_or(|(from_ns, for_ns)| for_ns.min(now_ns.saturating_sub(from_ns)) < due_ns)

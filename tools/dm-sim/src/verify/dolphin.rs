@@ -55,6 +55,7 @@ impl TreeKind for Dolphin {
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::collect::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
     const HAS_EMPTY_PARTS: bool = true;
+    const HAS_SEATS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![

@@ -35,6 +35,15 @@ const MANY_LANES_KEYS_MIN: u32 = 16;
 /// hard to judge.
 const MANY_NODES_KEYS_MIN: u32 = 4;
 
+/// Rows before those of the compute nodes: so many, and fewer than so many more. A pool has 128, and 8 or 16 are READ at once.
+const ROWS_USED_UP: (u32, u32) = (6, 90);
+
+/// Of 100 calls of a lane in a history with turns, so many are turns or orphan collections.
+const TURNS_PERCENT: u32 = 12;
+
+/// Compute nodes that join while the others work, at most.
+const LATER_MAX: u32 = 3;
+
 /// With so many keys or more, leaves of [`Profile::SlowReaders`] are to be wide.
 pub const WIDE_KEYS_MIN: u32 = 8;
 
@@ -47,6 +56,8 @@ pub struct Draw {
     pub profile: Profile,
     /// Lanes of each compute node.
     pub lanes: Vec<u16>,
+    /// Lanes of each compute node that joins while the others work.
+    pub later_lanes: Vec<u16>,
     /// Lanes that share a queue pair.
     pub lanes_per_worker: u16,
     /// Memory nodes.
@@ -75,6 +86,8 @@ pub struct Draw {
     pub generations: u8,
     /// Of 100 calls of a lane, so many are turns or orphan collections.
     pub turns_percent: u32,
+    /// Rows of the pool before those of its compute nodes: their incarnations are used up.
+    pub rows_used_up: u16,
     /// The fabric: delays, freedoms, what it offers. What it grants is added by [`Draw::config`].
     pub fabric: FabricDraw,
     /// What it has that most histories never have.
@@ -120,7 +133,9 @@ impl Draw {
 
     /// A key in the part of compute node `by`, if it has one.
     pub(super) fn at_home(&self, by: ComputeNode, key: u32) -> u32 {
-        let (nodes, by) = (self.lanes.len() as u32, u32::from(by.0));
+        let nodes = self.lanes.len() as u32;
+        // One that joins later takes the part of another one over.
+        let by = u32::from(by.0) % nodes;
         let first = (self.keys * by).div_ceil(nodes);
         let end = (self.keys * (by + 1)).div_ceil(nodes);
         if first < end { first + key % (end - first) } else { key }
@@ -190,6 +205,7 @@ impl Draw {
             seed,
             profile,
             lanes,
+            later_lanes: Vec::new(),
             lanes_per_worker: 1 + rng.below(3) as u16,
             memory_nodes,
             device_memory: rng.percent(50),
@@ -203,7 +219,8 @@ impl Draw {
             plan,
             deadline_ns,
             generations: if turns { 2 } else { GENERATIONS },
-            turns_percent: if turns { 12 } else { 0 },
+            turns_percent: if turns { TURNS_PERCENT } else { 0 },
+            rows_used_up: 0,
             fabric: FabricDraw::new(&mut rng),
             wide,
         };
@@ -337,6 +354,17 @@ impl Draw {
         if self.wide.has(WideOption::ValuesLong) {
             self.fabric.packet_bytes = 256;
         }
+        if self.wide.has(WideOption::RowTable) {
+            let (least, more) = ROWS_USED_UP;
+            self.rows_used_up = (least + Rng::new(self.seed ^ 0x5eed_0025).below(more)) as u16;
+        }
+        if self.wide.has(WideOption::Rejoin) {
+            let later = 1 + Rng::new(self.seed ^ 0x5eed_0024).below(LATER_MAX) as usize;
+            self.later_lanes = self.lanes.iter().copied().cycle().take(later).collect();
+            // They need some that are left when they have joined; and turns, if what was in their row before holds epochs.
+            self.operations *= 2;
+            self.turns_percent = self.turns_percent.max(TURNS_PERCENT);
+        }
     }
 
     /// The kind of operation to run on this compute node instead of `kind`, in profiles whose compute nodes differ.
@@ -371,6 +399,7 @@ impl Draw {
             order_within_chains_only,
             packet_bytes,
             crash_atomic_bytes,
+            rows_used_up: self.rows_used_up,
             rpc_lost_percent: self.plan.rpc_lost_percent,
             rpc_repeated_percent: self.plan.rpc_repeated_percent,
             delays,
@@ -378,9 +407,14 @@ impl Draw {
         }
     }
 
+    /// Lanes of each compute node, those that join later at the end.
+    pub fn all_lanes(&self) -> Vec<u16> {
+        [self.lanes.as_slice(), &self.later_lanes].concat()
+    }
+
     /// Lanes of all compute nodes.
     pub fn lane_count(&self) -> usize {
-        self.lanes.iter().map(|lanes| usize::from(*lanes)).sum()
+        self.all_lanes().into_iter().map(usize::from).sum()
     }
 }
 
@@ -467,6 +501,9 @@ impl fmt::Display for Draw {
         )?;
         if !self.wide.is_empty() {
             writeln!(f, "options: {}", self.wide)?;
+        }
+        if !self.later_lanes.is_empty() {
+            writeln!(f, "compute nodes with {:?} lanes join later", self.later_lanes)?;
         }
         if self.turns_percent > 0 {
             writeln!(

@@ -10,6 +10,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::Capabilities;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A compute node that has joined, with its redo areas.
@@ -26,16 +27,18 @@ pub struct Membership {
 
 impl Membership {
     /// Joins with `lanes` lanes, and gets redo areas with slots for nodes of `node_bytes`. The lane needs
-    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES) of scratch.
+    /// [`SCRATCH_BYTES`](dm_core::remote::SCRATCH_BYTES) of scratch. As soon as it has a row, `claimed` says so.
     pub async fn join(
         lane: &Lane<'_>,
         geometry: &[NodeGeometry],
         joiner: &Joiner<'_>,
-        node_bytes: usize,
-        terms: LeaseConfig,
+        (node_bytes, terms): (usize, LeaseConfig),
+        claimed: Option<&Cell<Option<Member>>>,
     ) -> Result<Self, String> {
         let home = geometry.first().ok_or("a pool without memory nodes")?;
-        let member = rows::join(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
+        let member = rows::claim(lane, home, joiner, 0).await.map_err(|error| error.to_string())?;
+        claimed.inspect(|claimed| claimed.set(Some(member)));
+        rows::publish_row(lane, home, member, joiner, 0).await.map_err(|error| error.to_string())?;
         let declared = rows::declare_lease(lane, home, member, terms.lease_ns()).await;
         declared.map_err(|error| error.to_string())?;
         let mut areas = vec![Area::default(); geometry.len()];

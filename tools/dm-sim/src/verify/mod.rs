@@ -14,6 +14,7 @@
 //! - `wide`: keys, values, scans, sizes and events that most histories never have.
 //! - `faults` and `fault_plan`: what goes wrong, as data.
 //! - `subject`: what is tested. `tree` and `recovered`: what subjects share. Each kind has a file of its name.
+//! - `prepared`: a subject with the case of a seed, its types hidden.
 //! - `walk`: pools, and walks of an index that look directly at the memories. `memory_walk`: what a kind says for that.
 //! - `coding`: keys and values that show who wrote them.
 //! - `clocks`: leases that tick, heartbeats, silence.
@@ -46,6 +47,7 @@ mod load;
 mod membership;
 mod memory_walk;
 pub mod mixtures;
+mod prepared;
 mod radix;
 mod recovered;
 mod report;

@@ -4,6 +4,7 @@ use super::accounting::Holdings;
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
+use super::prepared::Joining;
 use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState, Subject};
 use super::tree::{Bounded, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind, wide_options};
 use super::walk;
@@ -15,34 +16,60 @@ use crate::rng::Rng;
 use crate::run::block_on;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
-use dm_core::membership::UNIT_BYTES_MIN;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::membership::redo::{HEADER_BYTES, SLOTS_PER_LANE};
+use dm_core::membership::{Recovery, UNIT_BYTES_MIN};
 use dm_core::memory::Participant;
-use dm_core::remote::row::{Joiner, REDO_CHUNKS};
+use dm_core::remote::NodeGeometry;
+use dm_core::remote::row::{Joiner, Member, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId};
 use dm_host::assembly::Place;
+use std::cell::Cell;
 
 /// A subject: trees of a kind that survive the deaths of their compute nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovered<K>(pub K);
 
 impl TreeCase {
-    /// All compute nodes join and get their redo areas, one after the other, in the same way every time.
+    /// All compute nodes but those that come later join and get their redo areas, one after the other, in the same way
+    /// every time.
     pub(super) fn join_all(&self, config: &Config, memories: &mut Memories) -> Result<Vec<Membership>, String> {
         let pool = self.pool();
         let geometry = pool.geometry(config);
         let mut fabric = DirectFabric::over(config, memories);
-        let terms = LeaseConfig::of(self.lease_ns).map_err(|error| error.to_string())?;
         let mut joined = Vec::new();
-        for (number, &lanes) in self.lanes.iter().enumerate() {
+        for number in 0..self.compute_nodes {
             let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
             let lane = Lane::new(LaneId(0), &mut scratch);
-            let joiner = Joiner { token: 77 + number as u64, lanes, host: "verify" };
-            let join = Membership::join(&lane, &geometry, &joiner, pool.redo_bytes(), terms);
+            let join = self.join(&geometry, number, &lane, None);
             joined.push(block_on(&lane, &mut fabric, join).map_err(|error| error.to_string())?.result?);
         }
         Ok(joined)
+    }
+
+    /// Compute node `number` joins and gets its redo areas.
+    async fn join(
+        &self,
+        geometry: &[NodeGeometry],
+        number: usize,
+        lane: &Lane<'_>,
+        claimed: Option<&Cell<Option<Member>>>,
+    ) -> Result<Membership, String> {
+        let terms = LeaseConfig::of(self.lease_ns).map_err(|error| error.to_string())?;
+        let joiner = Joiner { token: 77 + number as u64, lanes: self.lanes[number], host: "verify" };
+        Membership::join(lane, geometry, &joiner, (self.pool().redo_bytes(), terms), claimed).await
+    }
+
+    /// Opens the index of compute node `number`, which recovers others, and which others recover.
+    fn open_recovered(
+        &self,
+        place: Place<'_>,
+        (number, recovery): (usize, &Recovery<'_>),
+        then: &mut dyn FnMut(&dyn Opened),
+    ) -> Result<(), String> {
+        let (epochs, pins) = self.epochs_of(number);
+        let epochs = Some(Participant { epochs: &epochs, pins: &pins });
+        self.open(&Place { member: recovery.member(), recovery: Some(recovery), epochs, ..place }, number, then)
     }
 }
 
@@ -137,13 +164,33 @@ impl<K: TreeKind> Subject for Recovered<K> {
         }
         let place = walk::place(&geometry, config, guarantees, 0);
         let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
-            let recovery = &recoveries[number];
-            let (epochs, pins) = case.epochs_of(number);
-            let epochs = Some(Participant { epochs: &epochs, pins: &pins });
-            let here = Place { member: recovery.member(), recovery: Some(recovery), epochs, ..place };
-            case.open(&here, number, then)
+            case.open_recovered(place, (number, &recoveries[number]), then)
         };
         walk::open_all(recoveries.len(), &open, &[], then)
+    }
+
+    fn join<'l>(
+        &'l self,
+        case: &'l TreeCase,
+        config: &'l Config,
+        number: usize,
+        lane: &'l Lane<'_>,
+        claimed: &'l Cell<Option<Member>>,
+    ) -> Joining<'l> {
+        Box::pin(async move { case.join(&case.pool().geometry(config), number, lane, Some(claimed)).await })
+    }
+
+    fn open_later(
+        &self,
+        case: &TreeCase,
+        config: &Config,
+        guarantees: Guarantees,
+        (number, membership): (usize, &Membership),
+        then: &mut dyn FnMut(&dyn Opened),
+    ) -> Result<(), String> {
+        let geometry = case.pool().geometry(config);
+        let recovery = membership.recovery(&config.capabilities()).map_err(|error| error.to_string())?;
+        case.open_recovered(walk::place(&geometry, config, guarantees, 0), (number, &recovery), then)
     }
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {

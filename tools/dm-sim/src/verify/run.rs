@@ -8,6 +8,7 @@ use super::draw::Draw;
 use super::fault_plan::FaultPlan;
 use super::faults::FaultKind;
 use super::load::BEGINNING_STEPS;
+use super::prepared::OnFabric;
 use super::report::{Finding, History, Report};
 use super::settings::Settings;
 use super::subject::{AfterDeath, Subject};
@@ -16,12 +17,11 @@ use crate::check::{Checker, Verdict};
 use crate::config::Config;
 use crate::driver::DriverConfig;
 use crate::log;
-use crate::memory::Memories;
 use crate::rng::Rng;
 use crate::world::World;
 use dm_core::operation::OperationKind;
 use dm_core::verbs::{Assumptions, Guarantees};
-use stage::{Stage, empty_history};
+use stage::{Setup, empty_history};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -251,32 +251,14 @@ impl<S: Subject> Verifier<S> {
         let guarantees = Guarantees { by_construction, asserted: Assumptions::empty(), profile: "" };
         let mut history = None;
         let opened = self.subject.open(&draw, &case, &config, guarantees, &mut |opened| {
-            let remote_locks_held = |memories: &Memories| self.subject.remote_locks_held(&case, &config, memories);
-            let take_images = |memories: &Memories| self.subject.inner_node_images(&case, &config, memories);
-            let holdings = |memories: &Memories| self.subject.holdings(&case, &config, memories);
-            let pool_state = |memories: &Memories, down| self.subject.pool_state(&case, &config, memories, down);
-            let tick = draw.wide.has(WideOption::LeaseClocks) || opened.iter().any(|index| index.has_owners());
-            let rows = if tick { self.subject.rows(&case, &config) } else { Vec::new() };
-            let mut stage = Stage {
-                rows: &rows,
-                draw: &draw,
+            let (subject, draw, config) = (&self.subject, &draw, &config);
+            let setup = Setup {
+                draw,
                 damage: self.settings.damage,
-                coding: self.subject.coding(&draw, &case),
-                config: &config,
-                world: &mut world,
-                opened,
+                coding: subject.coding(draw, &case),
+                config,
+                subject: &OnFabric { subject, draw, case: &case, config, guarantees },
                 operations: part.operations.min(draw.operations),
-                remote_locks_held: &remote_locks_held,
-                take_images: &take_images,
-                holdings: &holdings,
-                pool_state: &pool_state,
-                loses_with_owners: self.subject.loses_with_owners(&case),
-                never_leaks: self.subject.never_leaks(&case),
-                holds_all_blocks: self.subject.holds_all_blocks(&case),
-                collects_all: self.subject.collects_all(&case),
-                bulk_loads: self.subject.bulk_loads(&case),
-                after_death: self.subject.after_death(),
-                findings: Vec::new(),
             };
             let drivers = DriverConfig {
                 lanes_per_worker: draw.lanes_per_worker,
@@ -284,7 +266,7 @@ impl<S: Subject> Verifier<S> {
                 // A lane that waits for a dead compute node is not woken.
                 parks_end: draw.plan.has(FaultKind::Crash) || draw.wide.fences_the_living() || self.settings.damage,
             };
-            history = Some(stage.play(&mut self.scratch, drivers));
+            history = Some(setup.play((opened, &mut self.scratch), &mut world, drivers));
         });
         let mut history = history.unwrap_or_else(|| empty_history(Vec::new()));
         if let Err(why) = opened {

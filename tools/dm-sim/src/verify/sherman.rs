@@ -92,9 +92,16 @@ impl TreeKind for Sherman {
     /// generation. `COLLECTS_UNLOCKED` needs a redo record that is still to be replayed when its writer's row is free.
     /// An operation that met an unresponsive holder late now checks that holder before it answers, so 30,000 histories
     /// and all points of all cases had no such record. `FAILED_UNSETTLED` needs a request that lands after its lane has
-    /// begun another operation. `LOOKS_ONCE` costs time only: a test of many waiters shows it.
+    /// begun another operation. `LOOKS_ONCE` costs time only: a test of many waiters shows it. With `ONE_WINDOW_OF_ROWS` a
+    /// place may be used again too early; few places wait here, and no old pointer led to one in 18,000 histories.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TORN_IS_RESIDUE, Mutant::COLLECTS_UNLOCKED, Mutant::FAILED_UNSETTLED, Mutant::LOOKS_ONCE]
+        &[
+            Mutant::TORN_IS_RESIDUE,
+            Mutant::COLLECTS_UNLOCKED,
+            Mutant::FAILED_UNSETTLED,
+            Mutant::LOOKS_ONCE,
+            Mutant::ONE_WINDOW_OF_ROWS,
+        ]
     }
 
     fn profile_for(mutant: Mutant) -> Option<Profile> {

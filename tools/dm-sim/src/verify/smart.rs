@@ -74,6 +74,7 @@ impl TreeKind for Smart {
         let rooms = [
             &[
                 Mutant::LIMBO_TOO_SHORT,
+                Mutant::ONE_WINDOW_OF_ROWS,
                 Mutant::PINS_END_EARLY,
                 Mutant::CLOSED_UNREAD,
                 Mutant::CLOSED_KEPT,

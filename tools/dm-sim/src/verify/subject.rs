@@ -3,8 +3,9 @@
 use super::accounting::{Holdings, Node};
 use super::coding::Coding;
 use super::draw::Draw;
+use super::membership::Membership;
+use super::prepared::Joining;
 use super::wide::WideOptions;
-use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
@@ -18,7 +19,9 @@ use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, Scr
 use dm_core::recovery::Swept;
 use dm_core::remote::address::Address;
 use dm_core::remote::lock_word::RowId;
+use dm_core::remote::row::Member;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -39,6 +42,11 @@ pub trait TestAccess: Index {
     /// Bytes that this compute node took out of the index and that are never used again.
     fn retired_bytes(&self) -> u64 {
         0
+    }
+
+    /// Places for nodes that this compute node could not remember, since its lists were full. `None`: it does not count them.
+    fn left_places(&self) -> Option<u64> {
+        None
     }
 
     /// Replaces copies of inner nodes by the older ones of `images`. Without images, all copies are dropped.
@@ -118,6 +126,8 @@ pub trait Opened {
     fn for_each_ready(&self, visit: &mut dyn FnMut(Node));
     /// See [`TestAccess::retired_bytes`].
     fn retired_bytes(&self) -> u64;
+    /// See [`TestAccess::left_places`].
+    fn left_places(&self) -> Option<u64>;
     /// See [`TestAccess::restore_copies`].
     fn restore_copies(&self, images: &InnerNodeImages);
     /// See [`TestAccess::demand_collection`].
@@ -173,6 +183,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     fn retired_bytes(&self) -> u64 {
         self.0.retired_bytes()
     }
+    fn left_places(&self) -> Option<u64> {
+        self.0.left_places()
+    }
     fn restore_copies(&self, images: &InnerNodeImages) {
         self.0.restore_copies(images);
     }
@@ -204,15 +217,15 @@ impl<I: TestAccess> Opened for With<'_, I> {
 pub struct HeldLock {
     /// The memory node whose memory it is in.
     pub node: NodeId,
-    /// The compute node it names, as [`crate::ComputeNode`] counts.
-    pub compute_node: u16,
+    /// The row it names.
+    pub row: RowId,
 }
 
 /// What only the pool's memories tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
-    /// Compute nodes whose rows are not LIVE.
-    pub not_live: Vec<ComputeNode>,
+    /// Rows that were joined and are not LIVE.
+    pub not_live: Vec<RowId>,
     /// Chunks that may be granted, on all memory nodes but one that is down.
     pub free_chunks: u32,
 }
@@ -284,6 +297,33 @@ pub trait Subject {
         then: &mut dyn FnMut(&[&dyn Opened]),
     ) -> Result<(), String>;
 
+    /// Joins as compute node `number` of the history, on a lane of it, while others work. As soon as it has a row, `claimed`
+    /// says so.
+    fn join<'l>(
+        &'l self,
+        case: &'l Self::Case,
+        config: &'l Config,
+        number: usize,
+        lane: &'l Lane<'_>,
+        claimed: &'l Cell<Option<Member>>,
+    ) -> Joining<'l> {
+        let _ = (case, config, number, lane, claimed);
+        Box::pin(async { Err("its compute nodes do not join later".to_owned()) })
+    }
+
+    /// Opens the index for a compute node that has joined later, and calls `then`: its number and what the join came to.
+    fn open_later(
+        &self,
+        case: &Self::Case,
+        config: &Config,
+        guarantees: Guarantees,
+        joined: (usize, &Membership),
+        then: &mut dyn FnMut(&dyn Opened),
+    ) -> Result<(), String> {
+        let _ = (case, config, guarantees, joined, then);
+        Err("its compute nodes do not join later".to_owned())
+    }
+
     /// Lock words in the memories that name a holder.
     fn remote_locks_held(&self, case: &Self::Case, config: &Config, memories: &Memories) -> Vec<HeldLock>;
 
@@ -299,7 +339,7 @@ pub trait Subject {
         None
     }
 
-    /// Where the rows of the compute nodes are, on memory node 0. None: they have no heartbeats.
+    /// Where the rows of the compute nodes are, on memory node 0, from the first one that is not used up on. None: they have no heartbeats.
     fn rows(&self, case: &Self::Case, config: &Config) -> Vec<u64> {
         let _ = (case, config);
         Vec::new()

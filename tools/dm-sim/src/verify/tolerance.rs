@@ -1,8 +1,10 @@
 //! Which failures of operations are excused by the faults of a history.
 
 use super::faults::{FaultKind, InjectedFaults};
-use super::subject::AfterDeath;
+use super::prepared::Prepared;
+use super::subject::{AfterDeath, HeldLock};
 use crate::check::OpId;
+use crate::world::World;
 use dm_core::operation::{Cause, OpError};
 use dm_core::verbs::Status;
 
@@ -18,6 +20,20 @@ pub struct Circumstances {
     pub went_on: bool,
     /// It took all the time that it may wait.
     pub ran_out: bool,
+}
+
+impl Circumstances {
+    /// What the memories are like now, after these faults.
+    pub fn now(subject: &dyn Prepared, world: &World, injected: &InjectedFaults) -> Self {
+        let memories = world.memories();
+        let of_the_dead =
+            |lock: &HeldLock| world.tenant(lock.row).is_some_and(|tenant| injected.dead.contains(&tenant));
+        Self {
+            has_chunks: subject.pool_state(memories, injected.down).is_some_and(|state| state.free_chunks > 0),
+            dead_hold: !injected.dead.is_empty() && subject.remote_locks_held(memories).iter().any(of_the_dead),
+            ..Self::default()
+        }
+    }
 }
 
 /// What a history excuses, whatever the circumstances of a failure.

@@ -49,8 +49,10 @@ pub struct TreeCase {
     pub lock_count: u32,
     /// Size of chunks.
     pub chunk_bytes: u64,
-    /// Lanes of each compute node.
+    /// Lanes of each compute node, and of those that join later.
     pub lanes: Vec<u16>,
+    /// Compute nodes in the beginning.
+    pub compute_nodes: usize,
     /// How numbers become keys; `None`: in bytes next to each other.
     pub digits: Option<Digits>,
     /// How keys and values are stretched, if they are items.
@@ -74,7 +76,8 @@ impl TreeCase {
             spending,
             lock_count,
             chunk_bytes,
-            lanes: draw.lanes.clone(),
+            lanes: draw.all_lanes(),
+            compute_nodes: draw.lanes.len(),
             digits: None,
             stretch: None,
             lease_ns: LEASE_NS,
@@ -192,6 +195,8 @@ pub trait TreeKind: Copy {
     const WRITES_RECORDS_AT_ONCE: bool;
     /// Whether its leaves have a number of entries that is chosen.
     const HAS_SPANS: bool = false;
+    /// Whether only compute nodes in the first rows of a pool can open it.
+    const HAS_SEATS: bool = false;
     /// Whether its keys have owners. Sweeps find those by the catalog.
     const HAS_OWNERS: bool = false;
     /// Whether its keys and values have any length.
@@ -254,6 +259,13 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     if !K::HAS_ITEMS {
         options = options.without(WideOption::ValuesShort);
     }
+    if K::HAS_SEATS {
+        options = options.without(WideOption::RowTable);
+    }
+    if K::HAS_OWNERS {
+        // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
+        options = options.without(WideOption::Rejoin);
+    }
     options
 }
 
@@ -283,7 +295,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn wide_options(&self) -> WideOptions {
-        let recovered = [WideOption::ShortLeases, WideOption::Sweeps, WideOption::LeaseClocks];
+        let recovered = [WideOption::ShortLeases, WideOption::Sweeps, WideOption::LeaseClocks, WideOption::Rejoin];
         recovered.iter().fold(wide_options::<K>(), |options, option| options.without(*option))
     }
 

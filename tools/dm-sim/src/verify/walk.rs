@@ -6,7 +6,6 @@
 use super::accounting::{Holdings, Node};
 use super::memory_walk::{LeafLocks, MemoryWalk as _, TreeNodes, only_holder};
 use super::subject::{HeldLock, InnerNodeImages, Opened, PoolState, TestAccess};
-use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::pool::Pool;
@@ -18,7 +17,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexNumber, tag_of};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::row::{Joiner, Member, Row, RowState, RowWord};
+use dm_core::remote::row::{INCARNATION_MAX, Joiner, Member, Row, RowState, RowWord};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
@@ -72,9 +71,13 @@ impl PoolLayout {
         self.pool(config).geometry().to_vec()
     }
 
-    /// Writes the superblocks.
+    /// Writes the superblocks, and the rows that are used up.
     pub fn format(&self, config: &Config, memories: &mut Memories) {
         self.pool(config).format(memories);
+        let geometry = self.geometry(config);
+        let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
+        let used_up = RowWord::new(RowState::Free, 0, INCARNATION_MAX);
+        (1..=config.rows_used_up).for_each(|row| memory.host.set_word(home.row_offset(RowId(row)), used_up.0));
     }
 
     /// Writes the catalog entry of the index.
@@ -86,7 +89,7 @@ impl PoolLayout {
             Definition { name, kind, parameters_version, parameters, features: self.parameters.features() };
         let entry = Entry::of(&definition).expect("the name of a kind is one of an index");
         let number = IndexNumber::new(0).expect("a catalog has entries");
-        let word = EntryWord::new(EntryState::Live, tag_of(name), 0, member(0));
+        let word = EntryWord::new(EntryState::Live, tag_of(name), 0, member(config, 0));
         let at = home.catalog_entry(number) as usize;
         memory.host.range_mut(at..at + entry.as_bytes().len()).copy_from_slice(entry.as_bytes());
         memory.host.set_word(home.catalog_word(number), word.0);
@@ -97,22 +100,23 @@ impl PoolLayout {
         let geometry = self.geometry(config);
         let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
         for number in 0..compute_nodes {
-            let member = member(number);
+            let member = member(config, number);
             let joiner = Joiner { token: u64::from(member.nonce), lanes: 1, host: "verify" };
             let offset = home.row_offset(member.row) as usize;
             memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
         }
     }
 
-    /// Rows of the first `compute_nodes`, and chunk tables.
+    /// Rows of `compute_nodes` from the first one that is not used up on, and chunk tables.
     pub fn state(&self, config: &Config, compute_nodes: u16, memories: &Memories, down: Option<NodeId>) -> PoolState {
         let mut state = PoolState::default();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
             if number == NodeId(0) {
-                let row_state = |node: u16| RowWord(memory.host.word(geometry.row_offset(RowId(node + 1)))).state();
-                let not_live = (0..compute_nodes).filter(|node| row_state(*node) != Some(RowState::Live));
-                state.not_live = not_live.map(ComputeNode).collect();
+                let word = |row: RowId| RowWord(memory.host.word(geometry.row_offset(row)));
+                let is_over = |row: &RowId| word(*row).incarnation() > 0 && word(*row).state() != Some(RowState::Live);
+                let first = config.rows_used_up + 1;
+                state.not_live = (first..first + compute_nodes).map(RowId).filter(is_over).collect();
             }
             if Some(number) != down {
                 let word = |chunk| ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
@@ -126,9 +130,9 @@ impl PoolLayout {
     /// Where the rows of the first `compute_nodes` are, on memory node 0.
     pub fn rows(&self, config: &Config, compute_nodes: u16) -> Vec<u64> {
         let geometry = self.geometry(config);
-        geometry
-            .first()
-            .map_or_else(Vec::new, |home| (0..compute_nodes).map(|node| home.row_offset(RowId(node + 1))).collect())
+        geometry.first().map_or_else(Vec::new, |home| {
+            (0..compute_nodes).map(|node| home.row_offset(member(config, node).row)).collect()
+        })
     }
 
     /// Bytes of host memory for memory nodes with `chunks` chunks each behind the last one that is granted.
@@ -175,7 +179,7 @@ impl PoolLayout {
                 for place in 0..geometry.chunk_bytes / place_bytes as u64 {
                     let offset = geometry.chunk_offset(chunk) + place * place_bytes as u64;
                     let word = memory.host.word(offset + lock_at as u64);
-                    let of_row = |row: u16| HeldLock { node: number, compute_node: row.wrapping_sub(1) };
+                    let of_row = |row: u16| HeldLock { node: number, row: RowId(row) };
                     held.extend(holders(word).into_iter().map(of_row));
                 }
             }
@@ -191,7 +195,7 @@ impl PoolLayout {
             let memory = node.space(geometry.lock_space);
             for index in 0..geometry.lock_count {
                 let word = memory.word(geometry.lock_offset(index));
-                let of_row = |row: u16| HeldLock { node: NodeId(number), compute_node: row.wrapping_sub(1) };
+                let of_row = |row: u16| HeldLock { node: NodeId(number), row: RowId(row) };
                 held.extend(only_holder(word, u64::MAX).into_iter().map(of_row));
             }
         }
@@ -205,8 +209,8 @@ pub(super) const fn everything() -> Guarantees {
 }
 
 /// The row of compute node `number`, if it is not recovered.
-fn member(number: u16) -> Member {
-    Member { row: RowId(number + 1), incarnation: 1, nonce: 1 }
+fn member(config: &Config, number: u16) -> Member {
+    Member { row: RowId(config.rows_used_up + 1 + number), incarnation: 1, nonce: 1 }
 }
 
 /// How compute node `number` opens the index.
@@ -219,7 +223,7 @@ pub(super) fn place<'a>(
     Place {
         geometry,
         number: IndexNumber::new(0).expect("a catalog has entries"),
-        member: member(number),
+        member: member(config, number),
         capabilities: config.capabilities(),
         guarantees,
         recovery: None,
@@ -267,6 +271,10 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
 
     fn retired_bytes(&self) -> u64 {
         match_kind!(self, AnyIndex(form) => TestAccess::retired_bytes(form.below()))
+    }
+
+    fn left_places(&self) -> Option<u64> {
+        match_kind!(self, AnyIndex(form) => TestAccess::left_places(form.below()))
     }
 
     fn restore_copies(&self, images: &InnerNodeImages) {

@@ -83,6 +83,10 @@ options! {
     /// Lease clocks tick and heartbeats come, but some compute nodes are silent for a while, though they live. Those that
     /// are fenced end then.
     LeaseClocks = "lease-clocks", 12;
+    /// Compute nodes join while others work, most of them in the row of one that died, with its next incarnation.
+    Rejoin = "rejoin", 20;
+    /// The rows of the compute nodes are not among those that are READ first.
+    RowTable = "row-table", 10;
 }
 
 /// Number of options.
@@ -182,8 +186,8 @@ impl WideOptions {
 
     /// Whether 512 KiB of each memory node may be too few.
     pub(super) fn needs_room(self) -> bool {
-        use WideOption::{ComputeNodes, KeysLong, Lanes, LongHistory, ValuesLong, WideLeaves};
-        self.has_any(&[ComputeNodes, KeysLong, Lanes, LongHistory, ValuesLong, WideLeaves])
+        use WideOption::{ComputeNodes, KeysLong, Lanes, LongHistory, Rejoin, ValuesLong, WideLeaves};
+        self.has_any(&[ComputeNodes, KeysLong, Lanes, LongHistory, Rejoin, ValuesLong, WideLeaves])
     }
 
     /// Whether scans are to be among the operations.

@@ -51,3 +51,16 @@ fn histories_with_options_are_clean_and_meet_them() {
         assert!(met >= 14, "{report}");
     }
 }
+
+/// Compute nodes that died come back while the others work: in the row that a sweep has freed, with its next incarnation.
+#[test]
+fn compute_nodes_that_come_back_open_the_index_again() {
+    let wide = WideOptions::NONE.with(WideOption::Rejoin).with(WideOption::RowTable);
+    for report in [
+        verify(Recovered(Sherman), RECOVERED, wide, 0..400),
+        verify(Recovered(Smart), RECOVERED, wide, 0..400),
+        verify(Recovered(ItemsOver(Chime)), RECOVERED, wide, 0..400),
+    ] {
+        assert!(report.met[WideOption::Rejoin as usize] >= 10, "{report}");
+    }
+}

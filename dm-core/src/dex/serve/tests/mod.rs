@@ -14,20 +14,20 @@ use crate::dex::ownership::{Owner, OwnerWord};
 use crate::dex::parameters::Cut;
 use crate::layout::LINE_BYTES;
 use crate::locks::table::{Entry, LockTable, Waiter};
+use crate::machine::memory_node::MemoryNode;
 use crate::machine::{Step, poll_once};
 use crate::membership::Recovery;
 use crate::memory::chunks::RequestIds;
 use crate::memory::node_pool::{FreeNode, NodePool, NodeSlab};
 use crate::pages::{Admission, Cooling, Shape};
-use crate::remote::NodeGeometry;
 use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::place::NodeClass;
 use crate::remote::row::Member;
-use crate::remote::superblock::small_for_tests;
-use crate::verbs::{Capabilities, Completion, Flags, Label, LaneId, NodeId, Request, Status, Verb};
-use core::cell::{Cell, RefCell};
+use crate::verbs::{Capabilities, Label, LaneId, NodeId, Request, Verb};
+use core::cell::Cell;
 use core::future::Future;
+use core::ops::Deref;
 use core::pin::Pin;
 use core::sync::atomic::AtomicBool;
 use std::boxed::Box;
@@ -85,178 +85,23 @@ impl Setup {
     }
 }
 
-/// Looks at the memory node.
-type Look = Box<dyn FnMut(&[u8])>;
-
-/// A lane, and what it does.
-type Work<'a, 'm, R> = (&'a Lane<'m>, Pin<Box<dyn Future<Output = R> + 'a>>);
-
-/// The memory node, and what was asked of it.
+/// The memory node, and whether others may be answered.
 struct Pool {
-    region: RefCell<Vec<u8>>,
-    geometry: NodeGeometry,
-    /// Requests since they were taken last.
-    requests: RefCell<Vec<(Verb, Label)>>,
-    /// Called after each request for the memory node.
-    after: RefCell<Option<Look>>,
+    node: MemoryNode,
     may_answer: AtomicBool,
-    /// Lines and atomics that still land before the compute node dies.
-    lives: Cell<usize>,
 }
 
 impl Pool {
     fn new() -> Self {
-        let geometry = small_for_tests();
-        Self {
-            region: RefCell::new(vec![0; geometry.region_bytes as usize]),
-            geometry,
-            requests: RefCell::default(),
-            after: RefCell::default(),
-            may_answer: AtomicBool::new(true),
-            lives: Cell::new(usize::MAX),
-        }
+        Self { node: MemoryNode::new(), may_answer: AtomicBool::new(true) }
     }
+}
 
-    fn taken(&self) -> Vec<(Verb, Label)> {
-        core::mem::take(&mut *self.requests.borrow_mut())
-    }
+impl Deref for Pool {
+    type Target = MemoryNode;
 
-    fn carry_out(&self, request: &Request, scratch: &mut [u8]) -> Completion {
-        let mut completion = Completion { status: Status::Ok, ..Completion::NOTHING };
-        let (at, local, bytes) = (request.offset as usize, request.local as usize, request.bytes as usize);
-        self.requests.borrow_mut().push((request.verb, request.label));
-        let mut region = self.region.borrow_mut();
-        match request.verb {
-            Verb::Read => scratch[local..local + bytes].copy_from_slice(&region[at..at + bytes]),
-            Verb::Write => {
-                let inline = request.inline_payload();
-                let is_inline = request.flags.contains(Flags::INLINE);
-                let from = if is_inline { &inline[..bytes] } else { &scratch[local..local + bytes] };
-                let mut start = 0;
-                while start < bytes && self.lands() {
-                    let end = (start + LINE_BYTES - (at + start) % LINE_BYTES).min(bytes);
-                    region[at + start..at + end].copy_from_slice(&from[start..end]);
-                    start = end;
-                }
-            }
-            Verb::Cas if !self.lands() => {}
-            Verb::Cas => {
-                completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
-                if completion.value == request.operands[0] {
-                    region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
-                }
-            }
-            verb => unreachable!("{verb:?}"),
-        }
-        if let Some(after) = &mut *self.after.borrow_mut() {
-            after(&region);
-        }
-        completion
-    }
-
-    /// One line, or one CAS, is about to take effect. `false`: the compute node is dead.
-    fn lands(&self) -> bool {
-        let lives = self.lives.get();
-        self.lives.set(lives.saturating_sub(1));
-        lives > 0
-    }
-
-    /// Executes what a lane has submitted. Returns the lanes that it wakes.
-    fn execute(&self, lane: &Lane<'_>) -> Vec<u16> {
-        let port = lane.port();
-        let requests: Vec<Request> = port.requests().to_vec();
-        let scratch = port.begin().expect("requests");
-        let mut woken = Vec::new();
-        for (position, request) in requests.iter().enumerate() {
-            match request.verb {
-                Verb::Wake => woken.push(request.operands[0] as u16),
-                verb if verb.is_local() => {}
-                _ => assert_eq!(port.complete(position, self.carry_out(request, scratch)), None),
-            }
-        }
-        // Pauses take the time that they ask for, so that leases end.
-        let paused_ns: u64 = requests.iter().filter(|request| request.verb == Verb::Pause).map(|r| r.operands[0]).sum();
-        assert_eq!(port.finish(scratch, 1000 + paused_ns), None);
-        woken
-    }
-
-    /// Runs one lane to its end; nobody else is at work.
-    fn run<R>(&self, lane: &Lane<'_>, future: impl Future<Output = R>) -> R {
-        self.try_run(lane, future).expect("nobody dies")
-    }
-
-    /// The same. `None`: the compute node has died.
-    fn try_run<R>(&self, lane: &Lane<'_>, future: impl Future<Output = R>) -> Option<R> {
-        let mut future = Box::pin(future);
-        lane.port().start();
-        for _ in 0..100_000 {
-            if self.lives.get() == 0 {
-                return None;
-            }
-            match poll_once(lane.port(), future.as_mut()) {
-                Step::Done(result) => {
-                    if lane.port().flush() {
-                        self.execute(lane);
-                        lane.port().reset();
-                    }
-                    return Some(result);
-                }
-                Step::Requests => drop(self.execute(lane)),
-                Step::Waiting => {}
-            }
-        }
-        {
-            let asked = self.taken();
-            panic!("no end: {:?}", &asked[asked.len().saturating_sub(12)..])
-        };
-    }
-
-    /// Runs lanes in turns until all are done, each step of one of them drawn by `draw`. A lane that parks goes on when
-    /// it is woken.
-    fn run_all<R>(&self, mut work: Vec<Work<'_, '_, R>>, mut draw: impl FnMut(usize) -> usize) -> Vec<R> {
-        let mut results: Vec<Option<R>> = work.iter().map(|_| None).collect();
-        let mut asleep = vec![false; work.len()];
-        let mut posted = vec![false; work.len()];
-        for (lane, _) in &work {
-            lane.port().start();
-        }
-        for _ in 0..1_000_000 {
-            let able: Vec<usize> = (0..work.len()).filter(|&at| results[at].is_none() && !asleep[at]).collect();
-            if able.is_empty() {
-                assert!(results.iter().all(Option::is_some), "lanes sleep, and nobody wakes them");
-                return results.into_iter().map(Option::unwrap).collect();
-            }
-            let at = able[draw(able.len())];
-            let lane = work[at].0;
-            let mut woken = Vec::new();
-            if posted[at] {
-                posted[at] = false;
-                woken = self.execute(lane);
-            } else {
-                match poll_once(lane.port(), work[at].1.as_mut()) {
-                    Step::Done(result) => {
-                        results[at] = Some(result);
-                        if lane.port().flush() {
-                            woken = self.execute(lane);
-                            lane.port().reset();
-                        }
-                    }
-                    Step::Requests if lane.port().requests().iter().any(|request| request.verb == Verb::Park) => {
-                        // Its wakes go out now, and it goes on when it is woken itself.
-                        asleep[at] = true;
-                        woken = self.execute(lane);
-                    }
-                    Step::Requests => posted[at] = true,
-                    Step::Waiting => {}
-                }
-            }
-            for id in woken {
-                if let Some(at) = work.iter().position(|(lane, _)| lane.id().0 == id) {
-                    asleep[at] = false;
-                }
-            }
-        }
-        panic!("no end");
+    fn deref(&self) -> &MemoryNode {
+        &self.node
     }
 }
 

@@ -1,7 +1,8 @@
 //! The checks at the end of a history, when all is quiet.
 
-use super::stage::{Stage, circumstances, summary};
+use super::stage::{Stage, summary};
 use crate::check::{Answer, Call, OpId};
+use crate::compute_node::ComputeNode;
 use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
 use crate::run::{Alone, block_on};
@@ -48,14 +49,14 @@ impl Stage<'_> {
             // They end recoveries that they have begun, too.
             self.leave(lanes, &alive[1..], history.injected.down.is_some());
         }
-        if has_owners && let Some(clocks) = self.clocks(now_ns) {
+        if has_owners && let Some(clocks) = self.setup.clocks(&self.opened, now_ns) {
             self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
         }
-        if self.after_death == AfterDeath::Recovered && history.injected.down.is_none() {
+        if self.setup.subject.after_death() == AfterDeath::Recovered && history.injected.down.is_none() {
             self.sweep(lanes, &alive, history, now_ns);
         }
         // A dead row that is not swept would hold the epochs back.
-        let swept = self.after_death == AfterDeath::Recovered || history.injected.dead.is_empty();
+        let swept = self.setup.subject.after_death() == AfterDeath::Recovered || history.injected.dead.is_empty();
         if swept && history.injected.down.is_none() {
             // A collection hides places that had two uses before it, so the memory is accounted for before it, too.
             if self.findings.is_empty() {
@@ -69,7 +70,7 @@ impl Stage<'_> {
             alive.truncate(1);
         }
         let mut dead_hold = self.look_at_locks(&alive, &history.injected);
-        if has_owners && self.after_death == AfterDeath::Bounded {
+        if has_owners && self.setup.subject.after_death() == AfterDeath::Bounded {
             // Nobody takes over what they owned.
             dead_hold += history.injected.dead.len();
         }
@@ -78,7 +79,7 @@ impl Stage<'_> {
             return;
         }
         let found = self.read_all(lanes, &alive, history, now_ns);
-        if self.draw.wide.has(WideOption::LastScan) {
+        if self.setup.draw.wide.has(WideOption::LastScan) {
             self.scan_all(lanes, &alive, history);
         }
         // The checks below cannot judge what a dead holder left half done.
@@ -93,13 +94,13 @@ impl Stage<'_> {
     pub(super) fn after_damage(&mut self, lanes: &[&[Lane<'_>]], history: &mut History) {
         for (number, operation) in (0..).zip(history.record.operations()) {
             let Some((_, end)) = operation.answer else { continue };
-            if end.now_ns - operation.invoked.now_ns > self.draw.deadline_ns + LATE_NS {
+            if end.now_ns - operation.invoked.now_ns > self.setup.draw.deadline_ns + LATE_NS {
                 self.findings.push(Finding::Late(history.record.line(OpId(number))));
             }
         }
         let alive = self.alive(&history.injected);
-        let coding = self.coding;
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let coding = self.setup.coding;
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         // A lane that waits for another one of its compute node, which damage keeps from settling, would wait until its
         // deadline.
@@ -118,9 +119,10 @@ impl Stage<'_> {
             // all the judge cannot go on.
             for page in 0.. {
                 let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
-                let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.draw.deadline_ns));
+                let run =
+                    block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.setup.draw.deadline_ns));
                 match run.map(|run| run.result) {
-                    Ok(Ended::Page(records, true)) if page < u64::from(self.draw.keys) => {
+                    Ok(Ended::Page(records, true)) if page < u64::from(self.setup.draw.keys) => {
                         let last = records
                             .last()
                             .map(|(last, _)| *last)
@@ -147,7 +149,7 @@ impl Stage<'_> {
 
     /// All but one of the compute nodes give up what they own. `excused`: a memory node is down.
     fn leave(&mut self, lanes: &[&[Lane<'_>]], leaves: &[usize], excused: bool) {
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         for &node in leaves {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             for lane in lanes[node] {
@@ -174,15 +176,18 @@ impl Stage<'_> {
             self.findings.push(Finding::Structure(format!("compute node {node} was fenced, and its heartbeats came")));
         }
         let Some(lease) = self.opened[alive[0]].lease().filter(|_| !injected.dead.is_empty()) else { return };
-        let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.coding);
+        let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.setup.coding);
         // Once to look, and once to look whether a heartbeat has come.
         for is_last in [false, true] {
             clocks.tick(now_ns, self.world.memories_mut(), &injected.dead);
-            let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+            let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
             injected.down.iter().for_each(|node| fabric.set_down(*node));
-            for key in 0..u64::from(self.draw.keys) {
-                let got =
-                    block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+            for key in 0..u64::from(self.setup.draw.keys) {
+                let got = block_on(
+                    lane,
+                    &mut fabric,
+                    start(index, lane, coding, key, Call::Get, self.setup.draw.deadline_ns),
+                );
                 let _ = block_on(lane, &mut fabric, index.settle(lane));
                 if let (true, None, Ok(Ended::Failed(error))) = (is_last, injected.down, got.map(|run| run.result)) {
                     self.findings.push(Finding::Structure(format!("nobody can take key {key} over: {error}")));
@@ -195,12 +200,20 @@ impl Stage<'_> {
     /// Sweeps the rows of dead compute nodes. Nothing that they had begun takes effect after that.
     fn sweep(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, now_ns: u64) {
         let Some(&node) = alive.first() else { return };
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
-        for dead in &history.injected.dead {
+        let rows: Vec<(ComputeNode, RowId)> =
+            history.injected.dead.iter().map(|dead| (*dead, self.world.row_of(*dead))).collect();
+        // The row of the others is another one's.
+        let rows: Vec<_> = rows.into_iter().filter(|(dead, row)| self.world.tenant(*row) == Some(*dead)).collect();
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        for (dead, row) in rows {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
-            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
-                Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(*dead, now_ns),
-                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
+            match block_on(lane, &mut fabric, index.sweep(lane, row)).map(|run| run.result) {
+                Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(dead, now_ns),
+                other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", row.0))),
+            }
+            if !lane.lock_records().is_empty() {
+                let kept = format!("sweeping row {} left lock records {:?}", row.0, lane.lock_records());
+                self.findings.push(Finding::InDoubt(kept));
             }
         }
     }
@@ -208,7 +221,7 @@ impl Stage<'_> {
     /// Every live compute node collects orphans. Places that one of them collects are in limbo until all of them have
     /// made turns.
     fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         for &node in alive {
             for lane in lanes[node] {
                 // An operation whose request failed holds the epochs back until its lane is used again.
@@ -224,7 +237,7 @@ impl Stage<'_> {
                 let (index, lane) = (self.opened[node], &lanes[node][0]);
                 // If a free list has no room, the remaining places stay where they are.
                 let is_over = |collected_orphans: CollectedOrphans| {
-                    collected_orphans.is_complete() || !collected_orphans.waits && !self.never_leaks
+                    collected_orphans.is_complete() || !collected_orphans.waits && !self.setup.subject.never_leaks()
                 };
                 match block_on(lane, &mut fabric, index.collect_orphans(lane)).map(|run| run.result) {
                     Ok(Ok(collected_orphans)) if is_over(collected_orphans) && everything => {}
@@ -255,8 +268,7 @@ impl Stage<'_> {
 
     /// What excuses failures now that all is quiet.
     fn excused(&self, history: &History) -> (Excuses, Circumstances) {
-        let (memories, injected) = (self.world.memories(), &history.injected);
-        (self.excuses(), circumstances(memories, injected, self.remote_locks_held, self.pool_state))
+        (self.excuses(), Circumstances::now(self.setup.subject, self.world, &history.injected))
     }
 
     /// Compute nodes that are not dead.
@@ -269,10 +281,11 @@ impl Stage<'_> {
     /// lock is a finding.
     fn look_at_locks(&mut self, alive: &[usize], injected: &InjectedFaults) -> usize {
         let local = alive.iter().map(|&node| self.opened[node].locks_held()).sum();
-        let mut held = (self.remote_locks_held)(self.world.memories());
+        let mut held = self.setup.subject.remote_locks_held(self.world.memories());
         held.retain(|lock| Some(lock.node) != injected.down);
-        let of_the_dead = |lock: &HeldLock| injected.dead.iter().any(|dead| dead.0 == lock.compute_node);
-        let excused = match self.after_death {
+        let tenant = |lock: &HeldLock| self.world.tenant(lock.row);
+        let of_the_dead = |lock: &HeldLock| tenant(lock).is_some_and(|tenant| injected.dead.contains(&tenant));
+        let excused = match self.setup.subject.after_death() {
             AfterDeath::Bounded => held.iter().filter(|lock| of_the_dead(lock)).count(),
             AfterDeath::Recovered => 0,
         };
@@ -285,17 +298,18 @@ impl Stage<'_> {
 
     /// Reads every key once more. Compute nodes take turns, since their caches differ. Returns how many keys there are.
     fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
-        let coding = self.coding;
+        let coding = self.setup.coding;
         let excused = self.excused(history);
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;
-        for key in 0..u64::from(self.draw.keys) {
+        for key in 0..u64::from(self.setup.draw.keys) {
             let node = alive[key as usize % alive.len()];
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             now_ns += 1;
             let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, Call::Get);
-            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.draw.deadline_ns));
+            let run =
+                block_on(lane, &mut fabric, start(index, lane, coding, key, Call::Get, self.setup.draw.deadline_ns));
             match run.map(|run| run.result) {
                 Ok(Ended::Point(answer)) => {
                     found += u64::from(matches!(answer, Answer::Found(_)));
@@ -319,19 +333,19 @@ impl Stage<'_> {
 
     /// Scans everything, page by page. Compute nodes take turns.
     fn scan_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
-        let coding = self.coding;
+        let coding = self.setup.coding;
         let excused = self.excused(history);
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let (mut key, mut after) = (0, false);
         // Every page but the last one has a record.
-        for page in 0..=self.draw.keys as usize {
+        for page in 0..=self.setup.draw.keys as usize {
             let node = alive[page % alive.len()];
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
             let now_ns = history.record.now_ns() + 1;
             let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, call);
-            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.draw.deadline_ns));
+            let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.setup.draw.deadline_ns));
             let mut more = false;
             match run.map(|run| run.result) {
                 Ok(Ended::Page(records, there_is_more)) => {
@@ -362,7 +376,7 @@ impl Stage<'_> {
         let frozen_stayed =
             lanes.iter().copied().flatten().map(|lane| u64::from(lane.marked(Mark::FROZEN_STAYED))).sum::<u64>();
         let Some(&last) = alive.last() else { return };
-        let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
             Err(alone) => self.findings.push(Finding::Structure(alone.to_string())),
             Ok(run) => match run.result {
@@ -383,7 +397,7 @@ impl Stage<'_> {
     /// Accounts for the memory as it is now, if that is possible. Until all keys have been read once more, the
     /// structure need not be `complete`: readers finish half-done changes.
     fn account(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], complete: bool) -> Option<Account> {
-        let holdings = match (self.holdings)(self.world.memories())? {
+        let holdings = match self.setup.subject.holdings(self.world.memories())? {
             Err(_) if !complete => return None,
             Err(what) => {
                 self.findings.push(Finding::Structure(what));
@@ -416,7 +430,7 @@ impl Stage<'_> {
         match self.account(lanes, alive, true) {
             None => {}
             Some(account) => {
-                let collected_orphans = self.after_death == AfterDeath::Recovered;
+                let collected_orphans = self.setup.subject.after_death() == AfterDeath::Recovered;
                 let disturbs = |kind: FaultKind| history.injected.counts[kind as usize] > 0;
                 let is_harmless = |kind| match kind {
                     FaultKind::Crash => collected_orphans,
@@ -426,19 +440,29 @@ impl Stage<'_> {
                 };
                 let undisturbed = history.failed.is_empty()
                     && FaultKind::ALL.into_iter().all(|kind| !disturbs(kind) || is_harmless(kind));
-                if account.leaked > 0 && self.never_leaks && undisturbed {
+                if account.leaked > 0 && self.setup.subject.never_leaks() && undisturbed {
                     let but: Vec<&str> =
                         FaultKind::ALL.into_iter().filter(|&kind| disturbs(kind)).map(FaultKind::name).collect();
                     let but = if but.is_empty() { String::new() } else { format!(" but {}", but.join(" and ")) };
                     self.findings.push(Finding::Memory(format!("nothing{but} went wrong, and {account}")));
+                }
+                // Where lists are short, a place is lost only if one had no room. Collections give places up again.
+                let left: Option<u64> = alive.iter().map(|&node| self.opened[node].left_places()).sum();
+                let leaked_nodes = account.leaked.saturating_sub(account.leaked_pieces);
+                if let Some(left) = left.filter(|left| undisturbed && !collected_orphans && leaked_nodes > *left) {
+                    let what = format!("nothing went wrong, lists had no room for {left} places, and {account}");
+                    self.findings.push(Finding::Memory(what));
                 }
                 // While no node dies, no block is lost unless a lane has marked that. After a collection of everything
                 // no block is lost at all.
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BLOCK_LOST) || told(Mark::BLOCK_LEFT);
-                let collected = collected_orphans && self.collects_all && history.injected.down.is_none();
-                if account.leaked_pieces > 0 && (self.holds_all_blocks && nobody_died && !forgotten || collected) {
+                let collected =
+                    collected_orphans && self.setup.subject.collects_all() && history.injected.down.is_none();
+                if account.leaked_pieces > 0
+                    && (self.setup.subject.holds_all_blocks() && nobody_died && !forgotten || collected)
+                {
                     let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
                     self.findings.push(Finding::Memory(what));
                 }

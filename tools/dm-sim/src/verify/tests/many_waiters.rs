@@ -25,6 +25,7 @@ fn case(parameters: IndexParameters, lanes: u16, lease_ns: u64) -> TreeCase {
         // Redo records of so many lanes.
         chunk_bytes: 256 << 10,
         lanes: vec![1, lanes],
+        compute_nodes: 2,
         digits: None,
         stretch: None,
         lease_ns,

@@ -66,6 +66,7 @@ fn case(items: bool) -> TreeCase {
         lock_count: 4096,
         chunk_bytes: 16 << 10,
         lanes: vec![1; COMPUTE_NODES],
+        compute_nodes: COMPUTE_NODES,
         digits: None,
         stretch: None,
         lease_ns: LEASE_NS,

@@ -24,7 +24,7 @@ impl Stage<'_, '_> {
         let lane = Lane::new(LaneId(0), &mut scratch);
         let joiner = Joiner { token: 99, lanes: 1, host: "later" };
         let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
-        let join = Membership::join(&lane, self.geometry, &joiner, pool.redo_bytes(), terms);
+        let join = Membership::join(&lane, self.geometry, &joiner, (pool.redo_bytes(), terms), None);
         let membership = match self.fabric.drive(0, &lane, join, None, &mut Vec::new())? {
             Drive::Done(Ok(membership)) => membership,
             other => return Err(format!("joining later: {other:?}")),

@@ -185,7 +185,7 @@ impl Stage<'_, '_> {
         match self.fabric.drive(
             0,
             &lane,
-            Membership::join(&lane, self.geometry, &joiner, 64, LeaseConfig::HARDWARE),
+            Membership::join(&lane, self.geometry, &joiner, (64, LeaseConfig::HARDWARE), None),
             None,
             &mut Vec::new(),
         )? {

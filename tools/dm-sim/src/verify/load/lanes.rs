@@ -1,0 +1,255 @@
+//! Keeps lanes busy, and records what they answer.
+
+use super::calls::start_asking;
+use super::{BEGINNING_STEPS, Doing, Ended, Load};
+use crate::check::Answer;
+use crate::compute_node::ComputeNode;
+use crate::driver::{Driver, LaneAt, Op};
+use crate::verify::faults::{FaultKind, Planned};
+use crate::verify::wide::WideOption;
+use crate::workload::Workload;
+use dm_core::operation::{Cause, OpError};
+use dm_core::verbs::{Request, Status};
+
+/// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
+const COLLECTIONS_PERCENT: u32 = 30;
+
+/// Of 100 calls of a lane after a death, so many are sweeps, in histories with [`WideOption::Sweeps`].
+const SWEEPS_PERCENT: u32 = 6;
+
+/// Between two turns of a compute node that has nothing else to do, in ns.
+const TURNS_APART_NS: u64 = 100_000;
+
+/// Heartbeats that a lane waits for whose compute node is silent: a silence is shorter.
+const HEARTBEATS_AWAITED: u32 = 64;
+
+/// Settlings of one lane that queue-pair errors may interrupt.
+const SETTLINGS_MAX: u32 = 1000;
+
+impl<'a> Load<'a, '_> {
+    /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed. If the compute
+    /// node's own clock says that its lease is over, the lane waits for heartbeats first.
+    fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
+        let (index, lane) = self.lane(at);
+        let lease = self.clocks.as_ref().and_then(|_| index.lease());
+        Box::pin(async move {
+            let (mut interrupted, mut silent) = (0, 0);
+            loop {
+                if let Some(lease) = lease.filter(|lease| !lease.may_write() && !lease.is_fenced())
+                    && silent < HEARTBEATS_AWAITED
+                {
+                    silent += 1;
+                    let _ = lane.port().call(Request::pause(lease.config().heartbeat_ns())).await;
+                    continue;
+                }
+                match index.settle(lane).await {
+                    Err(OpError { cause: Cause::Verb(error), .. })
+                        if error.status == Status::Flushed && interrupted < SETTLINGS_MAX =>
+                    {
+                        interrupted += 1;
+                    }
+                    result => return Ended::Settled(result),
+                }
+            }
+        })
+    }
+
+    /// Whether compute node `by`, which has nothing else to do, makes a turn as its heartbeat would: a newcomer in a row that
+    /// was another one's may wait for the epochs.
+    fn keeps_turning(&self, by: ComputeNode) -> bool {
+        let is_at_work = |doing: &Doing| !matches!(doing, Doing::Nothing | Doing::Turn);
+        let others = (0..).map(ComputeNode).zip(&self.doing).filter(|(node, _)| *node != by);
+        let mut others = others.filter(|(node, _)| !self.injected.dead.contains(node));
+        self.draw.wide.has(WideOption::Rejoin)
+            && !self.doing[usize::from(by.0)].contains(&Doing::Turn)
+            && others.any(|(_, lanes)| lanes.iter().any(is_at_work))
+    }
+
+    /// Whether requests of compute nodes that live may have failed so far.
+    fn requests_may_fail(&self) -> bool {
+        let has = |kind| self.injected.counts[kind as usize] > 0;
+        has(FaultKind::QpError) || has(FaultKind::NodeDeath) || self.draw.wide.fences_the_living()
+    }
+
+    /// Whose row `by` sweeps now, if it does: of a dead compute node, or, if leases are short, of any other one.
+    fn row_to_sweep(&mut self, by: ComputeNode) -> Option<ComputeNode> {
+        let wide = self.draw.wide;
+        if !wide.has_any(&[WideOption::Sweeps, WideOption::Rejoin]) || !self.wide.percent(SWEEPS_PERCENT) {
+            return None;
+        }
+        let all = wide.fences_the_living();
+        let others = (0..self.opened.len() as u16).map(ComputeNode).filter(|other| *other != by);
+        let is_last = |of: &ComputeNode| !self.rows[usize::from(of.0) + 1..].contains(&self.rows[usize::from(of.0)]);
+        let others = others.filter(|other| all || self.injected.dead.contains(other)).filter(is_last);
+        let rows: Vec<ComputeNode> = others.collect();
+        rows.get(self.wide.below(rows.len() as u32) as usize).copied()
+    }
+}
+
+impl<'a> Workload<'a, Ended> for Load<'a, '_> {
+    fn invoke(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, Ended>> {
+        if let Doing::Doubt(operation) = *self.doing(at) {
+            *self.doing(at) = Doing::Settling(operation);
+            return Some(self.settling(at));
+        }
+        if !self.has_opened(at.compute_node) {
+            return None;
+        }
+        let (index, lane) = self.lane(at);
+        if self.left > 0
+            && self.draw.turns_percent > 0
+            && index.has_epochs()
+            && self.turns.percent(self.draw.turns_percent)
+        {
+            *self.doing(at) = Doing::Turn;
+            if self.turns.percent(COLLECTIONS_PERCENT) {
+                *self.doing(at) = Doing::OrphanCollection;
+                return Some(Box::pin(async move { Ended::CollectedOrphans(index.collect_orphans(lane).await) }));
+            }
+            return Some(Box::pin(async move { Ended::Turned(index.turn(lane).await) }));
+        }
+        if self.left > 0
+            && let Some(of) = self.row_to_sweep(at.compute_node)
+        {
+            let row = self.rows[usize::from(of.0)];
+            *self.doing(at) = Doing::Sweep(of);
+            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
+        }
+        if self.left == 0 && index.has_epochs() && self.keeps_turning(at.compute_node) {
+            *self.doing(at) = Doing::Turn;
+            return Some(Box::pin(async move {
+                let _ = lane.port().call(Request::pause(TURNS_APART_NS)).await;
+                Ended::Turned(index.turn(lane).await)
+            }));
+        }
+        self.left = self.left.checked_sub(1)?;
+        let (key, call, asked) = self.choose_call(index, at.compute_node);
+        let operation = self.history.invoke(at, now_ns, key, call);
+        *self.doing(at) = Doing::Operation(operation);
+        Some(start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns))
+    }
+
+    fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
+        let doing = std::mem::replace(self.doing(at), Doing::Nothing);
+        let is_done = result.is_done();
+        if let Ended::Joined(result) = result {
+            return self.joined(at.compute_node, *result);
+        }
+        if self.draw.wide.fences_the_living() && result.is_fenced() {
+            let has_lapsed = self.clocks.as_ref().is_some_and(|clocks| clocks.has_lapsed(at.compute_node));
+            if !has_lapsed {
+                self.noticed.push(at.compute_node);
+                *self.doing(at) = doing;
+                return;
+            }
+            self.met[WideOption::LeaseClocks as usize] += 1;
+            let operation = match doing {
+                Doing::Operation(operation) => Some(operation),
+                Doing::Settling(operation) => operation,
+                _ => None,
+            };
+            if let (Doing::Operation(operation), Ended::Failed(error)) = (doing, result) {
+                self.history.respond(operation, now_ns, Answer::Failed(error.effect));
+                self.fail(Some(operation), error);
+            }
+            // It settles when its heartbeats come again.
+            *self.doing(at) = Doing::Doubt(operation);
+            return;
+        }
+        match (doing, result) {
+            (Doing::Operation(operation), Ended::Point(answer)) => {
+                self.history.respond(operation, now_ns, answer);
+                self.learn(operation, answer);
+            }
+            (Doing::Operation(operation), Ended::Page(page, more)) => {
+                self.history.respond_page(operation, now_ns, page, more);
+            }
+            (Doing::Operation(operation), Ended::Failed(error)) => {
+                self.history.respond(operation, now_ns, Answer::Failed(error.effect));
+                self.fail(Some(operation), error);
+            }
+            // After a failed request, the next sweep, turn or orphan collection does the work.
+            (Doing::Sweep(_), Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
+            | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
+            | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
+            }
+            (Doing::Sweep(of), Ended::Swept(Ok(swept))) => {
+                self.met[WideOption::Sweeps as usize] += u64::from(swept.row_free);
+                if swept.row_free && self.injected.dead.contains(&of) {
+                    self.history.close_all_of(of, now_ns);
+                    self.may_come_back(true, now_ns);
+                }
+            }
+            (Doing::Sweep(_), Ended::Swept(Err(error)))
+            | (Doing::Turn, Ended::Turned(Err(error)))
+            | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
+                self.fail(None, error);
+            }
+            (Doing::Settling(operation), Ended::Settled(result)) => match result {
+                Ok(()) => {
+                    if let Some(operation) = operation {
+                        self.history.close(operation, now_ns);
+                    }
+                }
+                Err(error) => self.fail(None, error),
+            },
+            (doing, result) => unreachable!("{at} was {doing:?} and ended with {result:?}"),
+        }
+        // An operation may succeed and leave the lane in doubt, if something beyond its own change failed.
+        let (_, lane) = self.lane(at);
+        if is_done && !self.requests_may_fail() && !lane.lock_records().is_empty() {
+            let what = match doing {
+                Doing::Operation(operation) => self.history.line(operation),
+                doing => format!("{at}: {doing:?}"),
+            };
+            self.kept_locks.push(format!("{what} ended, and the lane has lock records {:?}", lane.lock_records()));
+        }
+        match doing {
+            Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
+                *self.doing(at) = Doing::Doubt(Some(operation));
+            }
+            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) if lane.is_unsettled() => {
+                *self.doing(at) = Doing::Doubt(None);
+            }
+            _ => {}
+        }
+    }
+
+    fn abandoned(&mut self, at: LaneAt, _: u64) -> Option<Op<'a, Ended>> {
+        Some(self.settling(at))
+    }
+
+    fn pauses(&self) -> bool {
+        self.newcomers.joined.is_some()
+    }
+
+    fn before_step(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if driver.steps() >= BEGINNING_STEPS {
+            self.left = 0;
+        }
+        self.explain(driver.world());
+        if let Some(clocks) = &mut self.clocks
+            && let Some(next_ns) = driver.next_ns()
+        {
+            clocks.tick(next_ns, driver.world().memories_mut(), &self.injected.dead);
+        }
+        if self.draw.wide.has(WideOption::Rejoin) {
+            self.let_join(driver);
+        }
+        self.end_the_fenced(driver);
+        if let Some(damage) = &mut self.damage {
+            damage.strike(driver.steps(), driver.world().memories_mut());
+        }
+        while let Some(&Planned { step, fault }) = self.draw.plan.faults.get(self.planned)
+            && step <= driver.steps()
+            && self.inject(driver, fault)
+        {
+            self.planned += 1;
+        }
+        let now_ns = driver.now_ns();
+        while let Some(due) = self.consequences.iter().position(|(at_ns, _)| *at_ns <= now_ns) {
+            let (_, what) = self.consequences.remove(due);
+            self.carry_out(driver, what);
+        }
+    }
+}
