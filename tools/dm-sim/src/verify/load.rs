@@ -19,6 +19,7 @@ use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{NodeId, Request, Status};
 
@@ -584,7 +585,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         {
             let row = RowId(of.0 + 1);
             *self.doing(at) = Doing::Sweep(of);
-            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
+            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row, IndexSet::default()).await) }));
         }
         self.left = self.left.checked_sub(1)?;
         let (key, call, asked) = self.choose_call(index, at.compute_node);

@@ -20,6 +20,7 @@ use dm_core::marks::Mark;
 use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::OpError;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 
 /// Turns of all live compute nodes that an orphan collection may take.
@@ -198,7 +199,9 @@ impl Stage<'_> {
         let mut fabric = DirectFabric::over(self.config, self.world.memories_mut());
         for dead in &history.injected.dead {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
-            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1))).map(|run| run.result) {
+            match block_on(lane, &mut fabric, index.sweep(lane, RowId(dead.0 + 1), IndexSet::default()))
+                .map(|run| run.result)
+            {
                 Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(*dead, now_ns),
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", dead.0 + 1))),
             }
