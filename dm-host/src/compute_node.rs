@@ -356,7 +356,7 @@ impl ComputeNode {
         run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
         let lanes = spending.first_lane..spending.lanes;
-        Self::with_places_of(slice::from_ref(self), entry, parameters, Some(lanes), |places| match places {
+        Self::with_places_of(slice::from_ref(self), entry, parameters, Some(&lanes), |places| match places {
             [place] => with_index(place, parameters, spending, run),
             _ => Err(AssemblyError::Impossible("an index nowhere")),
         })
@@ -378,10 +378,10 @@ impl ComputeNode {
         nodes: &[Self],
         entry: &IndexEntry,
         parameters: &IndexParameters,
-        lanes: Option<Range<usize>>,
+        lanes: Option<&Range<usize>>,
         run: impl FnOnce(&[Place<'_>]) -> Result<R, AssemblyError>,
     ) -> Result<R, AssemblyError> {
-        let lanes_of = |node: &Self| lanes.clone().unwrap_or(0..node.pins.len());
+        let lanes_of = |node: &Self| lanes.cloned().unwrap_or(0..node.pins.len());
         let openings = nodes.iter().map(|node| node.begin_opening(entry, parameters, lanes_of(node)));
         let openings = openings.collect::<Result<Vec<_>, _>>()?;
         let recoveries = openings.iter().map(Opening::recovery).collect::<Result<Vec<_>, _>>()?;

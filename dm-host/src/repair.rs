@@ -122,7 +122,7 @@ pub fn repair(pool: &Arc<Pool>, membership: Membership, scope: Scope<'_>) -> Res
     // Locks in leaves are found only through the index that has the leaves. So a row is swept through every index that it
     // had open, or, if it has not said which, through all; and if none was open, through any.
     let mut left = with_read_access(pool, |fabric, lane| {
-        dead.into_iter().map(|member| Unswept::of(pool, fabric, lane, member)).collect::<Result<Vec<_>, RepairError>>()
+        dead.iter().map(|member| Unswept::of(pool, fabric, lane, member)).collect::<Result<Vec<_>, RepairError>>()
     })?;
     for index in &known {
         let (mine, others) = left.into_iter().partition(|row: &Unswept| row.needs(index.number, first.number, &known));
@@ -146,7 +146,7 @@ struct Unswept {
 }
 
 impl Unswept {
-    fn of(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, member: Member) -> Result<Self, RepairError> {
+    fn of(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, member: &Member) -> Result<Self, RepairError> {
         let (row, home) = (member.row, pool.home());
         let named = (row, member.word.incarnation());
         let open =

@@ -576,7 +576,9 @@ mod tests {
         let member = Member { row: RowId(9), incarnation: 2, nonce: 5 };
         let mut open = IndexSet::default();
         let numbers = [0, 31, 32, 254].map(|number| IndexNumber::new(number).unwrap());
-        numbers.iter().for_each(|number| open.insert(*number));
+        for number in numbers {
+            open.insert(number);
+        }
         let list = OpenIndexes::of(member, &open);
         assert_eq!(list.open_of((RowId(9), 2)), Some(open));
         assert!(open.iter().eq(numbers));
@@ -596,7 +598,9 @@ mod tests {
     fn sets_of_indexes_are_joined_and_cut() {
         let of = |numbers: &[usize]| {
             let mut set = IndexSet::default();
-            numbers.iter().for_each(|number| set.insert(IndexNumber::new(*number).unwrap()));
+            for number in numbers {
+                set.insert(IndexNumber::new(*number).unwrap());
+            }
             set
         };
         let (some, more) = (of(&[1, 40, 254]), of(&[2, 40]));

@@ -96,7 +96,9 @@ impl SharedRow {
         let node = pool.join((sessions * lanes) as u16, options.membership)?;
         // An index of a kind that this program does not know is none that it opens.
         let there = pool.indexes()?.iter().filter_map(|entry| IndexParameters::of(entry).ok()).collect::<Vec<_>>();
-        there.iter().chain(parameters).for_each(|parameters| node.expect_nodes_of(parameters));
+        for parameters in there.iter().chain(parameters) {
+            node.expect_nodes_of(parameters);
+        }
         let places = Places { lanes, count: sessions, free: Mutex::new((0..sessions).rev().collect()) };
         Ok(Self { node: Arc::new(node), places: Arc::new(places) })
     }

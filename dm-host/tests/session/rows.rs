@@ -134,16 +134,9 @@ fn an_index_that_a_row_has_closed_is_dropped_and_one_that_it_has_open_is_not() {
     for _ in 0..5 {
         let second = open("second").unwrap();
         assert_eq!(second.count(..), Ok(records));
-        assert!(
-            second
-                .local()
-                .unwrap()
-                .multi_put((records as u64..records as u64 + 2000).map(|n| (n, n)))
-                .iter()
-                .all(Result::is_ok)
-        );
+        assert!(second.local().unwrap().multi_put((records..records + 2000).map(|n| (n, n))).iter().all(Result::is_ok));
         records += 2000;
-        assert_eq!(second.session().validate().unwrap().records, records as u64);
+        assert_eq!(second.session().validate().unwrap().records, records);
         second.close();
     }
     assert_eq!(first.session().validate().unwrap().records, 0);
