@@ -339,10 +339,10 @@ impl ComputeNode {
         }
     }
 
-    /// Lets redo slots have room for the nodes of an index with these parameters, which this compute node will open. It has
-    /// to be said before the first index is opened; of that one it is known.
-    pub fn expect_nodes_of(&self, parameters: &IndexParameters) {
-        self.redo_bytes.fetch_max(parameters.redo_bytes(), Ordering::Relaxed);
+    /// Lets redo slots have room for nodes of so many bytes ([`IndexParameters::redo_bytes`]), of indexes that this compute
+    /// node will open. It has to be said before the first index is opened; of that one it is known.
+    pub fn expect_nodes_of(&self, bytes: usize) {
+        self.redo_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Opens an index and passes it to `run`. The index has recovery if that is wanted, the fabric can fence, and the

@@ -137,7 +137,7 @@
 //! # use dm_host::prelude::*;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let pool = Pool::embedded(64 << 20)?;
-//! let mut options = SessionOptions { lanes_per_worker: 4, local_handles: 1, ..SessionOptions::default() };
+//! let mut options = SessionOptions { lanes_per_worker: 4, local_handles: 0, ..SessionOptions::default() };
 //! options.row = Some(SharedRow::join(&pool, 10, &options)?);
 //! let index = IndexOptions::new();
 //! let users = Table::<u64, u64>::open_with(&pool, "users", &index, &options)?;

@@ -39,6 +39,10 @@ use crate::pool::Pool;
 use dm_core::remote::row::Member;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes of the nodes that redo slots of a shared row have room for at least: more than nodes of small records have. So a pool
+/// that has no index yet needs no list of sizes.
+const NODE_BYTES_MIN: usize = 2 << 10;
+
 /// A row of the pool that several sessions of a process share: see the module's documentation.
 ///
 /// ```
@@ -46,7 +50,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let pool = Pool::embedded(64 << 20)?;
-/// let mut options = SessionOptions { lanes_per_worker: 4, local_handles: 1, ..SessionOptions::default() };
+/// let mut options = SessionOptions { lanes_per_worker: 4, local_handles: 0, ..SessionOptions::default() };
 /// options.row = Some(SharedRow::join(&pool, 10, &options)?);
 /// let index = IndexOptions::new();
 ///
@@ -74,13 +78,14 @@ struct Places {
 
 impl SharedRow {
     /// Joins the pool as a compute node with lanes for `sessions` sessions that are opened with `options`, or with fewer workers,
-    /// lanes or local handles. Its redo slots have room for the nodes of every index that the pool has now.
+    /// lanes or local handles. Its redo slots have room for the nodes of every index that the pool has now, and for nodes of 2 KiB.
+    /// The slots of all lanes have to fit into four chunks of each memory node.
     pub fn join(pool: &Arc<Pool>, sessions: usize, options: &SessionOptions) -> Result<Self, OpenError> {
         Self::join_for(pool, sessions, options, &[])
     }
 
     /// As [`SharedRow::join`], with room for the nodes of indexes that the program will create: those of `parameters`. Without it,
-    /// an index with larger nodes than the pool has now is refused.
+    /// an index with larger nodes than these is refused.
     pub fn join_for(
         pool: &Arc<Pool>,
         sessions: usize,
@@ -96,9 +101,8 @@ impl SharedRow {
         let node = pool.join((sessions * lanes) as u16, options.membership)?;
         // An index of a kind that this program does not know is none that it opens.
         let there = pool.indexes()?.iter().filter_map(|entry| IndexParameters::of(entry).ok()).collect::<Vec<_>>();
-        for parameters in there.iter().chain(parameters) {
-            node.expect_nodes_of(parameters);
-        }
+        let node_bytes = there.iter().chain(parameters).map(IndexParameters::redo_bytes).max().unwrap_or(0);
+        node.expect_nodes_of(node_bytes.max(NODE_BYTES_MIN));
         let places = Places { lanes, count: sessions, free: Mutex::new((0..sessions).rev().collect()) };
         Ok(Self { node: Arc::new(node), places: Arc::new(places) })
     }
