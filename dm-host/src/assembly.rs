@@ -18,6 +18,7 @@ use dm_core::index::catalog::CatalogError;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
+use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{GENERATIONS, Participant};
 use dm_core::pages::Admission;
 use dm_core::remote::NodeGeometry;
@@ -34,8 +35,10 @@ use thiserror::Error;
 /// What one compute node spends on one index, and how it runs the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spending {
-    /// Lanes of the compute node, over all workers.
+    /// Lanes of the compute node up to the last one of this index, over all workers.
     pub lanes: usize,
+    /// The first lane of this index: those before are of other indexes that the compute node has open.
+    pub first_lane: usize,
     /// Bytes for copies of inner nodes.
     pub cache_bytes: u64,
     /// Bytes that the scratch of all lanes may take.
@@ -86,6 +89,7 @@ impl Default for Spending {
     fn default() -> Self {
         Self {
             lanes: 1,
+            first_lane: 0,
             cache_bytes: 64 << 20,
             scratch_bytes_max: 1 << 30,
             page_records: 128,
@@ -111,6 +115,13 @@ impl Default for Spending {
     }
 }
 
+impl Spending {
+    /// Lanes that run operations of this index.
+    pub(crate) const fn own_lanes(&self) -> usize {
+        self.lanes.saturating_sub(self.first_lane)
+    }
+}
+
 /// Where an index is, and which compute node opens it.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
@@ -126,6 +137,11 @@ pub struct Place<'a> {
     pub guarantees: Guarantees,
     /// Makes the index's locks recoverable. `None`: the locks of a dead holder stay held.
     pub recovery: Option<&'a Recovery<'a>>,
+    /// Numbers of the compute node's requests for chunks. `None`: the index numbers them itself, since the compute node opens
+    /// nothing else.
+    pub requests: Option<&'a RequestIds>,
+    /// The first sequence of its lock words, without recovery.
+    pub first_sequence: u64,
     /// The index's part in the pool's epochs, with a pin for every lane. `None`: nothing waits for epochs here, and
     /// this compute node must not tell others that it has no old pointers.
     pub epochs: Option<Participant<'a>>,
@@ -171,9 +187,30 @@ pub enum AssemblyError {
     /// The pool has no room for redo records.
     #[error(transparent)]
     Redo(#[from] RedoError),
-    /// A compute node numbers its redo records and lock words from its first index on, so it opens one index only.
-    #[error("this compute node has opened an index already: join once more for another one")]
-    Reopened,
+    /// Two indexes of a compute node would have the same lanes.
+    #[error(
+        "lanes {first} to {last} of this compute node belong to an index that it has open: join once more for another one"
+    )]
+    LanesTaken {
+        /// The first lane that was asked for.
+        first: usize,
+        /// The last one.
+        last: usize,
+    },
+    /// The compute node has the index open.
+    #[error("this compute node has index \"{name}\" open already: use that session, or a clone of it")]
+    AlreadyOpen {
+        /// Its name.
+        name: String,
+    },
+    /// A row names one log.
+    #[error(
+        "index \"{name}\" has a log, and this compute node has had one already, which its row names: join once more for this index"
+    )]
+    SecondLog {
+        /// Its name.
+        name: String,
+    },
     /// The index was dropped before it was open.
     #[error("index \"{name}\" was dropped, or its name changed hands")]
     Dropped {
@@ -227,9 +264,9 @@ impl Needs {
         if let Some(recovery) = place.recovery {
             recovery.check(redo_bytes, spending.lanes, place.geometry.len())?;
         }
-        if spending.lanes as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
+        if spending.own_lanes() as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
             let budget_bytes = spending.scratch_bytes_max;
-            return Err(AssemblyError::Scratch { lanes: spending.lanes, lane_bytes, budget_bytes });
+            return Err(AssemblyError::Scratch { lanes: spending.own_lanes(), lane_bytes, budget_bytes });
         }
         Ok(())
     }
@@ -243,6 +280,7 @@ pub(crate) struct LockQueues {
     pub(crate) per_node: u32,
     waiters: Vec<Waiter>,
     hand_overs_max: u8,
+    first_sequence: u64,
 }
 
 impl LockQueues {
@@ -262,12 +300,14 @@ impl LockQueues {
             per_node,
             waiters: (0..spending.lanes).map(|_| Waiter::default()).collect(),
             hand_overs_max: spending.hand_overs_max,
+            first_sequence: place.first_sequence,
         }
     }
 
     /// What an index borrows of them.
     pub(crate) fn table(&self) -> LockTable<'_> {
         LockTable::new(&self.entries, self.per_node, &self.waiters, self.hand_overs_max)
+            .starting_at(self.first_sequence)
     }
 }
 

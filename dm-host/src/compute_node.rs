@@ -1,4 +1,33 @@
 //! A compute node: a process that has a row in the pool it is connected to, and opens indexes.
+//!
+//! # Several indexes under one row
+//!
+//! A row stands for everything that others have to know of a compute node: a lease and the keeper's heartbeats, the epoch
+//! that its operations have reached, where its redo records are, and which indexes it has open. Locks, chunks and redo
+//! records name the row. So one row serves any number of indexes if nothing is counted twice and no lane has two jobs:
+//!
+//! ```text
+//!  row: lease, heartbeat, epoch ──┬── lanes  0 .. 41   index a: cache, local locks, free memory, workers
+//!       redo slots of all lanes   ├── lanes 41 .. 82   index b: ...
+//!       list of open indexes      └── lanes 82 ..      not in use: the next index gets them
+//! ```
+//!
+//! - **Lanes** are numbered over all indexes. A lane has a pin, a progress counter and redo slots; with a number of its own
+//!   it shares none of them. An opening that would share lanes is refused ([`AssemblyError::LanesTaken`]). Without
+//!   recovery it is not, and then nothing waits for epochs here.
+//! - **Counts** are the compute node's: lock words, steps of redo records ([`Numbers`]) and requests for chunks. So no word
+//!   and no entry of a chunk table is used twice, though an index is closed and opened again.
+//! - **Redo slots** are made once, for all lanes, and are as long as the largest node needs that the compute node was told
+//!   of ([`ComputeNode::expect_nodes_of`]). An index with larger nodes is refused.
+//! - **The list of open indexes** lies behind the redo slots ([`redo::OpenIndexes`]). It says through which indexes a dead
+//!   row has to be swept, and which of them nobody may drop.
+//! - **Locks in tables** belong to the pool. Two indexes of a compute node may want one lock word. Each has its own local
+//!   queue, so they compete for the word as two compute nodes would, and neither takes the other for dead.
+//!
+//! What a closed index had of free memory stays granted to the row until the row is free, and is collected then.
+//!
+//! **Limits.** A row names one log, so one index with a log ([`AssemblyError::SecondLog`]). An index is open once: a second
+//! copy would have the same seats in the leaves of Dolphin.
 
 mod drop;
 mod rename;
@@ -13,20 +42,21 @@ use crate::solo::block_on;
 use dm_core::fabric::Fabric;
 use dm_core::index::{catalog, owners};
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
-use dm_core::membership::redo::{self, Area};
-use dm_core::membership::{Recovery, rows};
+use dm_core::membership::redo::{self, Area, RedoError};
+use dm_core::membership::{Numbers, Recovery, rows};
 use dm_core::memory::chunks::{self, Granted, RequestIds, Want};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::SCRATCH_BYTES;
-use dm_core::remote::catalog::{Definition, IndexEntry, IndexNumber};
+use dm_core::remote::catalog::{Definition, IndexEntry, IndexNumber, IndexSet};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, Grant};
 use dm_core::remote::row::{Joiner, Member};
-use dm_core::verbs::{Guarantees, NodeId};
+use dm_core::verbs::NodeId;
 use rustix::system::uname;
+use std::ops::Range;
 use std::slice;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a compute node takes part in a pool.
@@ -86,8 +116,10 @@ impl Pool {
             epochs: Arc::default(),
             pins: (0..lanes).map(|_| Pin::default()).collect(),
             keeper: None,
-            pinned: AtomicBool::new(false),
-            opened: AtomicBool::new(false),
+            areas: OnceLock::new(),
+            numbers: Numbers::new(),
+            redo_bytes: AtomicUsize::new(0),
+            openings: Mutex::new(Openings { taken: vec![false; lanes.into()], ..Openings::default() }),
             has_unsettled_lane: AtomicBool::new(false),
             changes: Mutex::default(),
             requests: RequestIds::default(),
@@ -143,16 +175,37 @@ pub struct ComputeNode {
     /// One per lane.
     pins: Arc<[Pin]>,
     keeper: Option<Keeper>,
-    /// An index is open whose lanes use the pins.
-    pinned: AtomicBool,
-    /// An index was opened with recovery.
-    opened: AtomicBool,
+    /// Its redo area on each memory node, once it has opened an index with recovery.
+    areas: OnceLock<Vec<Area>>,
+    numbers: Numbers,
+    /// Nodes that redo slots have room for at least, in bytes.
+    redo_bytes: AtomicUsize,
+    openings: Mutex<Openings>,
     /// A lock word may still name this row after the node has left.
     has_unsettled_lane: AtomicBool,
     /// Held while the node changes the catalog; counts changes.
     changes: Mutex<u8>,
-    /// Of chunks that it asks for without an index.
+    /// Of chunks that it asks for, for any index and for none.
     requests: RequestIds,
+}
+
+/// Sequences of lock words between those of two openings without recovery: an hour of four million acquisitions a second.
+const SEQUENCES_PER_OPENING: u64 = 1 << 34;
+
+/// The indexes that a compute node has open.
+#[derive(Debug, Default)]
+struct Openings {
+    /// By lane: whether an index has it.
+    taken: Vec<bool>,
+    open: IndexSet,
+    /// What the list in the pool says.
+    listed: IndexSet,
+    count: usize,
+    /// How many there ever were.
+    ever: u64,
+    had_log: bool,
+    /// Redo chunks were asked for.
+    asked_for_redo: bool,
 }
 
 /// The right of a compute node to change the catalog, and the number of the next change. One change at a time, so that
@@ -175,6 +228,11 @@ impl ComputeNode {
     /// others must sweep the row before any node can claim it.
     pub fn mark_unsettled(&self) {
         self.has_unsettled_lane.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a lane could not be settled.
+    pub(crate) fn has_unsettled(&self) -> bool {
+        self.has_unsettled_lane.load(Ordering::Relaxed)
     }
 
     /// How long the node may be unresponsive.
@@ -273,18 +331,23 @@ impl ComputeNode {
             number: entry.number,
             member: self.member,
             capabilities: fabric.capabilities(),
-            guarantees: Self::guarantees(fabric),
+            guarantees: fabric.guarantees(),
             recovery: None,
+            requests: Some(&self.requests),
+            first_sequence: 1,
             epochs: None,
         }
     }
 
-    fn guarantees(fabric: &AnyFabric) -> Guarantees {
-        fabric.guarantees()
+    /// Lets redo slots have room for nodes of so many bytes ([`IndexParameters::redo_bytes`]), of indexes that this compute
+    /// node will open. It has to be said before the first index is opened; of that one it is known.
+    pub fn expect_nodes_of(&self, bytes: usize) {
+        self.redo_bytes.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Opens an index and passes it to `run`. The index has recovery if that is wanted, the fabric can fence, and the
-    /// index is of a kind that has recovery. A node can open an index with recovery once per join.
+    /// index is of a kind that has recovery. Several indexes may be open at a time, each with lanes of its own
+    /// ([`Spending::first_lane`]).
     pub fn with_index<R>(
         &self,
         entry: &IndexEntry,
@@ -292,21 +355,35 @@ impl ComputeNode {
         spending: &Spending,
         run: impl FnOnce(AnyIndex<'_, '_, '_>) -> R,
     ) -> Result<R, AssemblyError> {
-        Self::with_places(slice::from_ref(self), entry, parameters, |places| match places {
+        let lanes = spending.first_lane..spending.lanes;
+        Self::with_places_of(slice::from_ref(self), entry, parameters, Some(&lanes), |places| match places {
             [place] => with_index(place, parameters, spending, run),
             _ => Err(AssemblyError::Impossible("an index nowhere")),
         })
     }
 
     /// As [`ComputeNode::with_index`], for several compute nodes of this process: passes to `run` what the index on each of
-    /// them is put together with.
+    /// them is put together with. The index has all lanes of each.
     pub fn with_places<R>(
         nodes: &[Self],
         entry: &IndexEntry,
         parameters: &IndexParameters,
         run: impl FnOnce(&[Place<'_>]) -> Result<R, AssemblyError>,
     ) -> Result<R, AssemblyError> {
-        let openings = nodes.iter().map(|node| node.begin_opening(entry, parameters)).collect::<Result<Vec<_>, _>>()?;
+        Self::with_places_of(nodes, entry, parameters, None, run)
+    }
+
+    /// `lanes`: those of the index; `None`: all.
+    fn with_places_of<R>(
+        nodes: &[Self],
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+        lanes: Option<&Range<usize>>,
+        run: impl FnOnce(&[Place<'_>]) -> Result<R, AssemblyError>,
+    ) -> Result<R, AssemblyError> {
+        let lanes_of = |node: &Self| lanes.cloned().unwrap_or(0..node.pins.len());
+        let openings = nodes.iter().map(|node| node.begin_opening(entry, parameters, lanes_of(node)));
+        let openings = openings.collect::<Result<Vec<_>, _>>()?;
         let recoveries = openings.iter().map(Opening::recovery).collect::<Result<Vec<_>, _>>()?;
         let places = openings.iter().zip(&recoveries);
         let places: Vec<_> =
@@ -315,33 +392,91 @@ impl ComputeNode {
     }
 
     /// What an index borrows of this compute node while it is open.
-    fn begin_opening(&self, entry: &IndexEntry, parameters: &IndexParameters) -> Result<Opening<'_>, AssemblyError> {
+    fn begin_opening(
+        &self,
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+        lanes: Range<usize>,
+    ) -> Result<Opening<'_>, AssemblyError> {
         // Before the look at the entry below: a drop looks for this, and so one of the two sees the other.
         let opened = self.pool.note_opened(self.member, entry.number);
         let place = self.pool.with_lane_of(|fabric, _| self.place(entry, fabric))?;
-        let pinning = self.take_pins();
-        let place = Place { epochs: pinning.as_ref().map(Pinning::part), ..place };
-        let mut opening = Opening { node: self, place, areas: None, _pinning: pinning, _opened: opened };
-        if !self.recovery || !place.capabilities.fencing {
-            self.check_live(entry)?;
-            return Ok(opening);
-        }
+        let recovers = self.recovery && place.capabilities.fencing;
         parameters.check().map_err(AssemblyError::from)?;
-        // Two indexes would both number their lock words from 1.
-        if self.opened.swap(true, Ordering::Relaxed) {
-            return Err(AssemblyError::Reopened);
+        let open = self.take(entry, parameters, lanes, recovers)?;
+        let epochs = open.pins.then_some(Participant { epochs: &self.epochs, pins: &self.pins });
+        let place = Place { epochs, first_sequence: open.first_sequence, ..place };
+        let listed = if recovers { self.list(parameters) } else { Ok(()) };
+        if let Err(error) = listed.and_then(|()| self.check_live(entry)) {
+            // It has not had one.
+            self.openings().had_log &= !parameters.has_log();
+            return Err(error);
         }
-        let (lanes, node_bytes) = (self.progress_counters.len() as u16, parameters.redo_bytes());
-        let mut areas = vec![Area::default(); self.pool.nodes().len()];
-        let requests = RequestIds::default();
+        Ok(Opening { node: self, place, recovers, _open: open, _opened: opened })
+    }
+
+    fn openings(&self) -> MutexGuard<'_, Openings> {
+        // A panic leaves whole structures: what is changed is changed without a call that could panic.
+        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes lanes for an index, until the result is dropped.
+    fn take(
+        &self,
+        entry: &IndexEntry,
+        parameters: &IndexParameters,
+        lanes: Range<usize>,
+        recovers: bool,
+    ) -> Result<Open<'_>, AssemblyError> {
+        let mut openings = self.openings();
+        if openings.open.contains(entry.number) {
+            return Err(AssemblyError::AlreadyOpen { name: entry.name().to_owned() });
+        }
+        if parameters.has_log() && std::mem::replace(&mut openings.had_log, true) {
+            return Err(AssemblyError::SecondLog { name: entry.name().to_owned() });
+        }
+        let is_free = openings.taken.get(lanes.clone()).is_some_and(|taken| !taken.contains(&true));
+        if is_free {
+            openings.taken[lanes.clone()].fill(true);
+        } else if recovers && lanes.end <= openings.taken.len() {
+            return Err(AssemblyError::LanesTaken { first: lanes.start, last: lanes.end.saturating_sub(1) });
+        } else {
+            // No pin can tell how old the pointers of which lane are. Lanes that the compute node has not are refused
+            // with recovery, when the index is put together.
+            self.epochs.publish_no_epoch();
+        }
+        openings.open.insert(entry.number);
+        openings.count += 1;
+        let first_sequence = 1 + openings.ever * SEQUENCES_PER_OPENING;
+        openings.ever += 1;
+        Ok(Open { node: self, number: entry.number, lanes: is_free.then_some(lanes), pins: is_free, first_sequence })
+    }
+
+    /// Lets the list in the pool say what is open. The first time it makes the redo areas, too.
+    fn list(&self, parameters: &IndexParameters) -> Result<(), AssemblyError> {
+        let mut openings = self.openings();
+        // One that waits for an index to be closed has its name in the list until it is settled.
+        let open = openings.listed.with(&openings.open);
         let (geometry, member) = (self.pool.geometry(), self.member);
+        if let Some(areas) = self.areas.get() {
+            let listed = self.pool.with_lane_of(|fabric, lane| {
+                block_on(fabric, lane, redo::list_open(lane, &areas[0], member, &open, 0))
+            })?;
+            listed.map_err(RedoError::from)?;
+            openings.listed = open;
+            return Ok(());
+        }
+        openings.asked_for_redo = true;
+        let node_bytes = self.redo_bytes.load(Ordering::Relaxed).max(parameters.redo_bytes());
+        let (lanes, mut areas) = (self.pins.len() as u16, vec![Area::default(); self.pool.nodes().len()]);
         self.pool.with_lane_of(|fabric, lane| {
-            let redo = redo::prepare(lane, geometry, member, place.number, &requests, lanes, node_bytes, 0, &mut areas);
-            block_on(fabric, lane, redo)
+            let (requests, areas) = (&self.requests, areas.as_mut_slice());
+            block_on(fabric, lane, redo::prepare(lane, geometry, member, &open, requests, lanes, node_bytes, 0, areas))
         })??;
-        self.check_live(entry)?;
-        opening.areas = Some(areas);
-        Ok(opening)
+        openings.listed = open;
+        // There is none: the lock is held.
+        let _ = self.areas.set(areas);
+        Ok(())
     }
 
     /// Fails if an index that is about to be opened has been dropped.
@@ -355,17 +490,6 @@ impl ComputeNode {
             (found.root, found.owners) = (entry.root, entry.owners);
         }
         if found == Some(*entry) { Ok(()) } else { Err(AssemblyError::Dropped { name: entry.name().to_owned() }) }
-    }
-
-    /// The pins of this compute node's lanes, for as long as the index is open.
-    fn take_pins(&self) -> Option<Pinning<'_>> {
-        if self.pinned.swap(true, Ordering::Relaxed) {
-            // The lanes of a second index have the same numbers. So no pin could tell how old the pointers of which
-            // lane are.
-            self.epochs.publish_no_epoch();
-            return None;
-        }
-        Some(Pinning(self))
     }
 
     /// Gives the chunks of redo records back: every lock is free, so no node will look for a record.
@@ -404,35 +528,58 @@ struct Opening<'n> {
     node: &'n ComputeNode,
     /// Without recovery.
     place: Place<'n>,
-    /// Where the redo records are, on each memory node; `None`: the index is opened without recovery.
-    areas: Option<Vec<Area>>,
-    _pinning: Option<Pinning<'n>>,
+    recovers: bool,
+    // Before `_opened`: fields are dropped in this order.
+    _open: Open<'n>,
     _opened: Opened<'n>,
 }
 
 impl Opening<'_> {
     fn recovery(&self) -> Result<Option<Recovery<'_>>, AssemblyError> {
-        let Some(areas) = &self.areas else { return Ok(None) };
-        let ComputeNode { member, lease, progress_counters, .. } = self.node;
+        let ComputeNode { member, lease, progress_counters, areas, numbers, .. } = self.node;
+        let Some(areas) = areas.get().filter(|_| self.recovers) else { return Ok(None) };
         let capabilities = &self.place.capabilities;
-        Ok(Some(Recovery::new(*member, lease, progress_counters, areas, capabilities)?))
+        Ok(Some(Recovery::new(*member, lease, progress_counters, areas, numbers, capabilities)?))
     }
 }
 
-/// The lanes of one index use the pins.
-struct Pinning<'n>(&'n ComputeNode);
-
-impl<'n> Pinning<'n> {
-    fn part(&self) -> Participant<'n> {
-        Participant { epochs: &self.0.epochs, pins: &self.0.pins }
-    }
+/// The lanes and the name of an index that is open.
+struct Open<'n> {
+    node: &'n ComputeNode,
+    number: IndexNumber,
+    /// `None`: another index has them.
+    lanes: Option<Range<usize>>,
+    pins: bool,
+    first_sequence: u64,
 }
 
-impl Drop for Pinning<'_> {
+impl Drop for Open<'_> {
     fn drop(&mut self) {
-        // Others collect what was in the limbo list when this compute node has departed.
-        self.0.epochs.forget_waiting();
-        self.0.pinned.store(false, Ordering::Relaxed);
+        let node = self.node;
+        let mut openings = node.openings();
+        openings.count -= 1;
+        if openings.count == 0 {
+            // Others collect what was in the limbo lists when this compute node has departed.
+            node.epochs.forget_waiting();
+        }
+        openings.open.remove(self.number);
+        // A lane that could not be settled may have a lock, and nobody knows which lane it is.
+        if node.has_unsettled() || node.is_fenced() {
+            return;
+        }
+        if let Some(lanes) = &self.lanes {
+            openings.taken[lanes.clone()].fill(false);
+        }
+        let Some(areas) = node.areas.get() else { return };
+        let open = openings.open;
+        let listed = node.pool.with_lane_of(|fabric, lane| {
+            block_on(fabric, lane, redo::list_open(lane, &areas[0], node.member, &open, 0))
+        });
+        match listed {
+            Ok(Ok(())) => openings.listed = open,
+            // Then it cannot be dropped while this compute node lives.
+            failed => tracing::debug!("closing an index: {failed:?}"),
+        }
     }
 }
 
@@ -444,7 +591,7 @@ impl Drop for ComputeNode {
         // A fenced node does nothing more under this name, and leaves the rest to others.
         let settled = !*self.has_unsettled_lane.get_mut() && !self.lease.is_fenced();
         if settled
-            && *self.opened.get_mut()
+            && self.openings().asked_for_redo
             && let Err(error) = self.return_redo_chunks()
         {
             tracing::debug!("giving redo chunks back: {error}");

@@ -128,7 +128,25 @@
 //! # }
 //! ```
 //!
-//! Each open table is a compute node of its own, with a row in the pool, of which there are 127.
+//! # Several tables in a program
+//!
+//! An open table is a compute node of its own, with a row in the pool, of which there are 127. A program with many tables takes one
+//! row for all of them ([`SharedRow`](session::SharedRow)). It says beforehand how many there will be:
+//!
+//! ```
+//! # use dm_host::prelude::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = Pool::embedded(64 << 20)?;
+//! let mut options = SessionOptions { lanes_per_worker: 4, local_handles: 0, ..SessionOptions::default() };
+//! options.row = Some(SharedRow::join(&pool, 10, &options)?);
+//! let index = IndexOptions::new();
+//! let users = Table::<u64, u64>::open_with(&pool, "users", &index, &options)?;
+//! let visits = Table::<(u64, u64), u64>::open_with(&pool, "visits", &index, &options)?;
+//! users.insert(7, 1).wait()?;
+//! visits.insert((7, 1), 60).wait()?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Many records at once
 //!

@@ -18,10 +18,11 @@ use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
 use dm_core::lane::Lane;
 use dm_core::membership::fence::{Fenced, fence};
-use dm_core::membership::rows;
+use dm_core::membership::{redo, rows};
 use dm_core::memory::rows::RowError;
 use dm_core::operation::OpError;
-use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::catalog::{IndexEntry, IndexNumber, IndexSet};
+use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::{self, RowState};
 use dm_core::verbs::{LaneId, NodeId};
 use members::{Member, held_locks, members, on_lane, watch, with_read_access};
@@ -90,8 +91,8 @@ pub struct Repaired {
     pub rows_fenced: u32,
     /// Rows freed.
     pub rows_freed: u32,
-    /// Rows that stay dead, because the pool has several indexes whose locks lie in their leaves, and nothing says which of them
-    /// those compute nodes had open.
+    /// Rows that stay dead: they had an index open that this program does not know, or may have had one; or an ownership
+    /// table needs them.
     pub rows_kept: u32,
     /// Locks that were recovered.
     pub locks: u32,
@@ -113,56 +114,82 @@ pub fn repair(pool: &Arc<Pool>, membership: Membership, scope: Scope<'_>) -> Res
     }
     let indexes = pool.indexes()?;
     // Another version of this program may have created indexes that this one does not know.
-    let known: Vec<_> =
-        indexes.iter().filter_map(|index| Some((index, pool.find_index(index.name()).ok()?.1))).collect();
-    // Lock tables belong to the pool, so the sweep may use any index. Locks in leaves are swept through the index that
-    // has the leaves. In other indexes, chunks without nodes stay granted.
-    let in_leaves = known.iter().filter(|(_, parameters)| parameters.locks_in_leaves());
-    let mut through: Vec<&IndexEntry> = in_leaves.map(|(index, _)| *index).collect();
-    if through.is_empty() {
-        through.extend(known.first().map(|(index, _)| index));
-    }
-    if through.is_empty() {
+    let known: Vec<_> = indexes.iter().filter(|index| pool.find_index(index.name()).is_ok()).collect();
+    let Some(first) = known.first() else {
         with_read_access(pool, |fabric, lane| free_unheld(pool, fabric, lane, &dead, &mut repaired))?;
         return Ok(repaired);
-    }
-    let mut left = dead;
-    for index in through {
-        if !left.is_empty() {
-            left = sweep(pool, membership, index.name(), left, &mut repaired)?;
+    };
+    // Locks in leaves are found only through the index that has the leaves. So a row is swept through every index that it
+    // had open, or, if it has not said which, through all; and if none was open, through any.
+    let mut left = with_read_access(pool, |fabric, lane| {
+        dead.iter().map(|member| Unswept::of(pool, fabric, lane, member)).collect::<Result<Vec<_>, RepairError>>()
+    })?;
+    for index in &known {
+        let (mine, others) = left.into_iter().partition(|row: &Unswept| row.needs(index.number, first.number, &known));
+        left = others;
+        let mine: Vec<Unswept> = mine;
+        if !mine.is_empty() {
+            left.extend(sweep(pool, membership, index, mine, &mut repaired)?);
         }
     }
     repaired.rows_kept = left.len() as u32;
     Ok(repaired)
 }
 
+/// A dead row that is not free yet.
+struct Unswept {
+    row: RowId,
+    /// What it had open. `None`: it has not said.
+    open: Option<IndexSet>,
+    /// The indexes through which it has been swept.
+    done: IndexSet,
+}
+
+impl Unswept {
+    fn of(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, member: &Member) -> Result<Self, RepairError> {
+        let (row, home) = (member.row, pool.home());
+        let named = (row, member.word.incarnation());
+        let open =
+            on_lane(fabric, lane, |fabric, lane| block_on(fabric, lane, redo::open_indexes(lane, home, named, 0)));
+        Ok(Self { row, open: open.map_err(PoolError::from)?, done: IndexSet::default() })
+    }
+
+    /// Whether it has to be swept through `index`. `first`: the index for a row that had none open that is `known`.
+    fn needs(&self, index: IndexNumber, first: IndexNumber, known: &[&IndexEntry]) -> bool {
+        let Some(open) = &self.open else { return true };
+        open.contains(index) || index == first && !known.iter().any(|known| open.contains(known.number))
+    }
+}
+
 /// Sweeps rows through one index, which is opened on one lane for that. Returns the rows that it could not free.
 fn sweep(
     pool: &Arc<Pool>,
     membership: Membership,
-    name: &str,
-    dead: Vec<Member>,
+    entry: &IndexEntry,
+    dead: Vec<Unswept>,
     repaired: &mut Repaired,
-) -> Result<Vec<Member>, RepairError> {
+) -> Result<Vec<Unswept>, RepairError> {
     let node = pool.join(1, membership)?;
-    let (entry, parameters) = pool.find_index(name)?;
+    let (entry, parameters) = pool.find_index(entry.name())?;
     pool.check_root(&entry, &parameters)?;
     let mut fabric = pool.fabric()?;
     node.with_index(&entry, &parameters, &Spending::default(), |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
         let mut kept = Vec::new();
-        for member in dead {
-            let swept =
-                on_lane(&mut fabric, &lane, |fabric, lane| block_on(fabric, lane, index.sweep(lane, member.row)))
-                    .map_err(|source| RepairError::Sweep { row: member.row.0, source })?;
+        for mut dead in dead {
+            let swept = on_lane(&mut fabric, &lane, |fabric, lane| {
+                block_on(fabric, lane, index.sweep(lane, dead.row, dead.done))
+            });
+            let swept = swept.map_err(|source| RepairError::Sweep { row: dead.row.0, source })?;
             repaired.locks += swept.locks;
             repaired.chunks_freed += swept.chunks_freed;
             repaired.chunks_kept += swept.chunks_kept;
             repaired.unwritten_bytes += swept.unwritten_bytes;
             repaired.rows_freed += u32::from(swept.row_free);
             if !swept.row_free {
-                kept.push(member);
+                dead.done.insert(entry.number);
+                kept.push(dead);
             }
         }
         Ok(kept)

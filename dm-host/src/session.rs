@@ -32,7 +32,8 @@
 //!     ◄───────────────────────── result, unpark or wake ────────┘
 //! ```
 //!
-//! Opening a session joins the pool as a compute node of its own, and starts a supervisor thread. The supervisor's
+//! Opening a session joins the pool as a compute node of its own, or takes a place on one that several sessions share
+//! ([`SharedRow`]), and starts a supervisor thread. The supervisor's
 //! stack holds the index's storage, and its scope the workers. A call looks at the queues of two workers, fills a slot
 //! in the shorter one, and that worker runs the call on a lane. Slots have room for arguments and results. A call
 //! allocates only what its result needs: a vector for a value or a page. [`Session::get_into`] needs none.
@@ -45,6 +46,7 @@
 //! - [`table`]: keys and values of Rust types, and what an index is created with.
 //! - [`SessionError`]: what failed, and what the call did nevertheless ([`SessionError::effect`]).
 //! - [`byte_string`]: strings of any length up to a bound, in slots of one size.
+//! - [`SharedRow`]: several sessions under one row of the pool.
 //! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `request`, `queue`,
 //!   `supervisor`, `watch`: the internals.
 //!
@@ -78,7 +80,7 @@
 //! # The end
 //!
 //! [`Session::close`], or dropping the last clone, refuses new calls, finishes what is queued, stops the workers and
-//! leaves the pool. If a memory node dies, operations that need it fail with [`dm_core::error::VerbError`] and status
+//! leaves the pool, or its place on a shared row. If a memory node dies, operations that need it fail with [`dm_core::error::VerbError`] and status
 //! `NodeDown`. A lane that cannot settle what such an operation left takes no more operations. When a worker has no
 //! lane left, what is queued for it fails with [`SessionError::Broken`], and so does every later call when no worker is
 //! left. The row of a compute node that leaves unsettled locks behind is not used again before others have swept it.
@@ -97,6 +99,7 @@ mod outcome;
 mod page;
 mod queue;
 mod request;
+mod row;
 mod scan;
 mod statistics;
 mod supervisor;
@@ -111,6 +114,7 @@ pub use local::Local;
 pub use options::SessionOptions;
 pub use outcome::{Delete, DeleteIf, Insert, Update, UpdateIf, Upsert};
 pub use page::Page;
+pub use row::SharedRow;
 pub use scan::{LocalScan, Scan};
 pub use statistics::{KindStatistics, LatencyHistogram, Statistics};
 pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, TypedScan, Value};
@@ -125,6 +129,7 @@ use dm_core::remote::row::Member;
 use local::Lending;
 use queue::Queue;
 use request::Shape;
+use row::Seat;
 use static_assertions::assert_impl_all;
 use statistics::WorkerSums;
 use std::net::SocketAddr;
@@ -148,6 +153,8 @@ struct Shared {
     queues: Vec<Queue>,
     shape: Shape,
     lanes_per_worker: usize,
+    /// The first of its lanes on the compute node.
+    first_lane: usize,
     /// The index, for local handles.
     lending: Arc<Lending>,
     /// What local handles did, by place.
@@ -253,7 +260,8 @@ impl Session {
     pub fn open(pool: &Arc<Pool>, name: &str, options: &SessionOptions) -> Result<Self, OpenError> {
         options.check()?;
         let (entry, parameters) = pool.find_index(name)?;
-        Self::start(pool, entry, parameters, options, None)
+        pool.check_root(&entry, &parameters)?;
+        Self::start(pool, entry, parameters, options, Self::seat(pool, options)?)
     }
 
     /// Opens the index called `name`, or creates it if it does not exist. If it exists, its keys and values must have
@@ -267,9 +275,9 @@ impl Session {
         options.check()?;
         let parameters = &parameters.into();
         parameters.check()?;
-        let node = pool.join(options.lanes() as u16, options.membership)?;
+        let seat = Self::seat(pool, options)?;
         match pool.find_index(name) {
-            Err(PoolError::NoIndex { .. }) => match node.create_index(name, parameters) {
+            Err(PoolError::NoIndex { .. }) => match seat.node.create_index(name, parameters) {
                 // Another compute node may have created it first.
                 Ok(_) | Err(PoolError::Catalog(CatalogError::Exists { .. })) => {}
                 Err(error) => return Err(error.into()),
@@ -289,7 +297,16 @@ impl Session {
             let (found, wanted) = (Box::new(found), Box::new(*parameters));
             return Err(OpenError::Other { name: name.to_owned(), found, wanted });
         }
-        Self::start(pool, entry, found, options, Some(node))
+        pool.check_root(&entry, &found)?;
+        Self::start(pool, entry, found, options, seat)
+    }
+
+    /// Where the session runs: on the row that it shares, or on one of its own.
+    fn seat(pool: &Arc<Pool>, options: &SessionOptions) -> Result<Seat, OpenError> {
+        match &options.row {
+            Some(row) => row.take_place(pool, options.lanes()),
+            None => Ok(Seat::alone(pool.join(options.lanes() as u16, options.membership)?)),
+        }
     }
 
     fn start(
@@ -297,22 +314,18 @@ impl Session {
         entry: IndexEntry,
         parameters: IndexParameters,
         options: &SessionOptions,
-        node: Option<crate::compute_node::ComputeNode>,
+        seat: Seat,
     ) -> Result<Self, OpenError> {
-        pool.check_root(&entry, &parameters)?;
         let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
-        let node = match node {
-            Some(node) => node,
-            None => pool.join(options.lanes() as u16, options.membership)?,
-        };
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
         let have_lengths = parameters.items.is_some();
         let queue = |_| Queue::new(options.queue_slots, key_bytes, value_bytes, have_lengths);
         let shared = Arc::new(Shared {
-            member: node.member(),
+            member: seat.node.member(),
             queues: (0..options.workers).map(queue).collect(),
             shape: Shape { key_bytes, value_bytes, have_lengths, page_records: options.spending.page_records },
             lanes_per_worker: options.lanes_per_worker,
+            first_lane: seat.first_lane,
             lending: Arc::new(Lending::new(options.local_handles)),
             sums_of_handles: (0..options.local_handles).map(|_| WorkerSums::default()).collect(),
             closing: AtomicBool::new(false),
@@ -324,7 +337,7 @@ impl Session {
         let (commands, receiver) = mpsc::channel();
         let (ready, opened) = mpsc::sync_channel(1);
         let supervisor = Supervisor {
-            node,
+            seat,
             entry,
             parameters,
             options: options.clone(),

@@ -7,13 +7,14 @@ use crate::test_bed::{Fixture, Setup, TestBed};
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
-use dm_core::membership::Recovery;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
+use dm_core::membership::{Numbers, Recovery};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome};
 use dm_core::port::State;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::{NodeGeometry, SCRATCH_BYTES};
 use dm_core::verbs::{LaneId, Request, Verb};
 use dm_sim::{Run, block_on};
@@ -59,12 +60,14 @@ pub fn on_test_bed(
         let lane = Lane::new(LaneId(0), &mut scratch);
         let requests = RequestIds::default();
         let (lanes, node_bytes) = (progress_counters.len() as u16, subject.node_bytes_max(&setup.shape));
-        let (member, index) = (place.member, place.number);
-        let prepare = redo::prepare(&lane, geometry, member, index, &requests, lanes, node_bytes, 0, &mut areas);
+        let (member, mut open) = (place.member, IndexSet::default());
+        open.insert(place.number);
+        let prepare = redo::prepare(&lane, geometry, member, &open, &requests, lanes, node_bytes, 0, &mut areas);
         block_on(&lane, fabric, prepare).unwrap().result.unwrap_or_else(|error| panic!("{error}"));
     }
+    let numbers = Numbers::new();
     let recovery = setup.recovery.map(|_| {
-        Recovery::new(place.member, &lease, &progress_counters, &areas, &place.capabilities)
+        Recovery::new(place.member, &lease, &progress_counters, &areas, &numbers, &place.capabilities)
             .expect("lines survive whole")
     });
     place.recovery = recovery.as_ref();

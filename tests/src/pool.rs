@@ -55,6 +55,8 @@ pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities,
         capabilities,
         guarantees,
         recovery: None,
+        requests: None,
+        first_sequence: 1,
         epochs: None,
     }
 }

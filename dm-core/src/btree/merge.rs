@@ -29,6 +29,7 @@ use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
+use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::{HELD, RowId};
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::{Label, Request};
@@ -364,13 +365,15 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     }
 
     /// [`Index::sweep`](crate::index::Index::sweep): sweeps up after a dead compute node, and undoes its half-merges.
-    async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep_and_mend(&self, lane: &Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         let tree = self.tree();
         let _pinned = tree.pin(lane);
-        let swept =
-            TreeLocks { tree, index: self }.sweep_row(lane, row).await.map_err(|error| self.note_fencing(error))?;
+        let swept = TreeLocks { tree, index: self }
+            .sweep_row(lane, row, done)
+            .await
+            .map_err(|error| self.note_fencing(error))?;
         let mut looks = Looks::default();
         loop {
             // Another dead compute node's lock may be in the way.

@@ -11,6 +11,7 @@ use crate::index::Index as _;
 use crate::locks::table::{Entry, Waiter};
 use crate::machine::memory_node::MemoryNode;
 
+use crate::membership::Numbers;
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use crate::membership::redo::{self, Area};
 use crate::memory::node_pool::{FreeNode, NodeLimbo, NodeSlab, WaitingNode};
@@ -19,7 +20,7 @@ use crate::memory::{Epochs, LimboList};
 use crate::operation::{Operation, OperationKind, Outcome};
 use crate::recovery::sweep::Sweep as _;
 use crate::registry::KindParameters as _;
-use crate::remote::catalog::root_offset;
+use crate::remote::catalog::{IndexSet, root_offset};
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -66,11 +67,13 @@ fn with_index(test: impl FnOnce(&Bench<'_, '_>)) {
         write(geometry[0].chunk_entry(chunk), &word.0.to_le_bytes());
     }
     let (plan, scratch) = PARAMETERS.plan(4, 2);
-    let requests = RequestIds::new();
+    let (requests, numbers) = (RequestIds::new(), Numbers::new());
+    let mut open = IndexSet::default();
+    open.insert(number);
     let (mut room, mut areas) = (vec![0; 4096], [Area::default()]);
     let lane = Lane::new(LaneId(0), &mut room);
     let node_bytes = PARAMETERS.redo_bytes();
-    node.run(&lane, redo::prepare(&lane, &geometry, ME, number, &requests, 1, node_bytes, 0, &mut areas)).unwrap();
+    node.run(&lane, redo::prepare(&lane, &geometry, ME, &open, &requests, 1, node_bytes, 0, &mut areas)).unwrap();
     let capabilities = Capabilities {
         masked_atomics: false,
         device_bytes: 0,
@@ -82,7 +85,7 @@ fn with_index(test: impl FnOnce(&Bench<'_, '_>)) {
         write_turn_ns_min: 0,
     };
     let (lease, counters) = (Lease::new(LeaseConfig::HARDWARE), [ProgressCounter::default()]);
-    let recovery = Recovery::new(ME, &lease, &counters, &areas, &capabilities).unwrap();
+    let recovery = Recovery::new(ME, &lease, &counters, &areas, &numbers, &capabilities).unwrap();
     let locks = geometry[0].lock_count;
     let entries: Vec<Entry> = (0..locks).map(|_| Entry::default()).collect();
     let waiters = [Waiter::default()];

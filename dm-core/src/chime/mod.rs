@@ -146,6 +146,7 @@ use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, Scrat
 use crate::recovery::Swept;
 use crate::registry::{KindParameters, ParameterError};
 use crate::remote::address::Address;
+use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
 use core::future::Future;
@@ -426,8 +427,13 @@ impl Index for Chime<'_> {
         self.bulk_end(lane)
     }
 
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
-        self.sweep_and_mend(lane, row)
+    fn sweep<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        row: RowId,
+        done: IndexSet,
+    ) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        self.sweep_and_mend(lane, row, done)
     }
 
     fn collect_orphans<'a>(

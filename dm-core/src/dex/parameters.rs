@@ -154,6 +154,7 @@ impl Parameters {
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Dex;
     const LOCKS_IN_LEAVES: bool = false;
+    const HAS_LOG: bool = true;
 
     type Scratch = Scratch;
 

@@ -25,7 +25,7 @@ use crate::radix::tree::Tree;
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::{KindParameters, ParameterError};
-use crate::remote::catalog::{IndexNumber, root_offset};
+use crate::remote::catalog::{IndexNumber, IndexSet, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::owner_tag::OwnerTag;
 use crate::remote::row::Member;
@@ -307,11 +307,11 @@ impl Index for Dolphin<'_> {
         self.bulk_end(lane)
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         let _under_way = self.tree.pin(lane);
-        self.sweep_row(lane, row).await
+        self.sweep_row(lane, row, done).await
     }
 
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {

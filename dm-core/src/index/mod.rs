@@ -18,6 +18,7 @@ use crate::lane::Lane;
 use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use crate::recovery::Swept;
+use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
 use crate::verbs::Assumptions;
 use core::future::Future;
@@ -58,8 +59,13 @@ pub trait Index: Sync {
 
     /// Sweeps the dead compute node of `row`: its locks, its unfinished structure changes, memory that it did not use,
     /// and the row itself. Does nothing if the compute node is alive. Safe while the pool is in use, and may be
-    /// repeated.
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a;
+    /// repeated. `done`: other indexes through which the caller has swept this row since it was fenced.
+    fn sweep<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        row: RowId,
+        done: IndexSet,
+    ) -> impl Future<Output = Result<Swept, OpError>> + 'a;
 
     /// Collects memory of departed compute nodes for this compute node: see [`crate::memory`]. Safe while the pool is
     /// in use, and to be repeated. An index that cannot tell whose memory is does nothing.

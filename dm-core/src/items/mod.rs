@@ -99,7 +99,7 @@ use crate::port::State;
 use crate::recovery::Swept;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
@@ -499,9 +499,9 @@ impl<I: Index> Index for Items<'_, I> {
         Err(OpError::harmless(Cause::BadInput("an index with items is not bulk-loaded: insert")))
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         let _under_way = self.begin_steps(lane);
-        self.below.sweep(lane, row).await
+        self.below.sweep(lane, row, done).await
     }
 
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {

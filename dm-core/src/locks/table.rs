@@ -230,6 +230,14 @@ impl<'s> LockTable<'s> {
         Self { entries, locks_per_node, waiters, hand_overs_max, sequences: Mutex::new(1) }
     }
 
+    /// The same with sequences that begin at `first`: a compute node without recovery that has several indexes open gives
+    /// each its own.
+    #[must_use]
+    pub fn starting_at(mut self, first: u64) -> Self {
+        *self.sequences.get_mut() = first;
+        self
+    }
+
     /// Gives out `count` sequences for lock words, to this caller only.
     pub(crate) fn sequences(&self, count: u64) -> core::ops::Range<u64> {
         let mut next = self.sequences.lock();

@@ -110,7 +110,29 @@ pub enum RecoveryError {
     },
 }
 
-/// What makes a compute node's locks recoverable; all its lanes and indexes share it.
+/// What a compute node counts in one incarnation, over all indexes that it opens.
+#[derive(Debug)]
+pub struct Numbers {
+    /// The next sequence no lane has taken.
+    sequences: Mutex<u64>,
+    steps: AtomicU32,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Numbers {
+    /// Of a compute node that has just joined.
+    pub const fn new() -> Self {
+        Self { sequences: Mutex::new(1), steps: AtomicU32::new(0) }
+    }
+}
+
+/// What makes the locks recoverable that a compute node takes for an index. What is borrowed here, all its indexes share;
+/// each has lanes of its own.
 pub struct Recovery<'s> {
     member: Member,
     /// Its own lease.
@@ -121,9 +143,7 @@ pub struct Recovery<'s> {
     pub(crate) unit_bytes: u32,
     /// Whether the fabric can fence at all.
     pub(crate) fencing: bool,
-    /// The next sequence no lane has taken.
-    sequences: Mutex<u64>,
-    steps: AtomicU32,
+    numbers: &'s Numbers,
 }
 
 impl<'s> Recovery<'s> {
@@ -133,6 +153,7 @@ impl<'s> Recovery<'s> {
         lease: &'s Lease,
         progress_counters: &'s [ProgressCounter],
         areas: &'s [Area],
+        numbers: &'s Numbers,
         capabilities: &Capabilities,
     ) -> Result<Self, RecoveryError> {
         let Capabilities { crash_atomic_bytes, fencing, .. } = *capabilities;
@@ -140,16 +161,7 @@ impl<'s> Recovery<'s> {
             return Err(RecoveryError::Unit { crash_atomic_bytes });
         }
         let unit_bytes = crash_atomic_bytes;
-        Ok(Self {
-            member,
-            lease,
-            progress_counters,
-            areas,
-            unit_bytes,
-            fencing,
-            sequences: Mutex::new(1),
-            steps: AtomicU32::new(0),
-        })
+        Ok(Self { member, lease, progress_counters, areas, unit_bytes, fencing, numbers })
     }
 
     /// Whether an index with nodes of `node_bytes`, `lanes` lanes and `nodes` memory nodes can use it.
@@ -183,7 +195,7 @@ impl<'s> Recovery<'s> {
     /// The lock word of a new acquisition. `None`: all are used, and the compute node has to join anew.
     pub(crate) fn word(&self, lane: &Lane<'_>) -> Option<LockWord> {
         let sequence = lane.next_sequence(|| {
-            let mut next = self.sequences.lock();
+            let mut next = self.numbers.sequences.lock();
             let first = *next;
             *next = first.saturating_add(SEQUENCES_AT_ONCE);
             first..*next
@@ -233,7 +245,7 @@ impl<'s> Recovery<'s> {
 
     pub(crate) fn next_step(&self) -> u32 {
         // Two lanes take steps for one word only with a handover between them, which orders them.
-        self.steps.fetch_add(1, Ordering::Relaxed)
+        self.numbers.steps.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Notes whether a lane holds a lock. The heartbeat must not vouch for a lane that is stuck.

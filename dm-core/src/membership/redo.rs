@@ -15,6 +15,9 @@
 //! A merge has the most redo records under the locks of one lane: of the parent, of the right leaf and of the left
 //! leaf.
 //!
+//! On memory node 0 one more slot follows, the *list* of the indexes that the compute node has open ([`OpenIndexes`]): a
+//! sweep of its row has to find its locks in each of them, and none of them may be dropped.
+//!
 //! The row of the compute node *on that memory node* says where its area there is, how long slots are and how many
 //! there are. The row repeats the incarnation for which it was written, and so does every redo record. An area that a
 //! crash left half announced, or that of an earlier incarnation, has no record that matches.
@@ -22,16 +25,16 @@
 use super::push_by_lines;
 use crate::error::VerbError;
 use crate::lane::{Lane, LockRecord};
-use crate::layout::record::{Le32, Le64, record};
+use crate::layout::record::{Le16, Le32, Le64, record};
 use crate::memory::chunks::{self, RequestIds, Want};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
-use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{INDEXES_MAX, IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant};
 use crate::remote::lock_word::{LockWord, RowId};
 use crate::remote::row::{Member, REDO_CHUNKS, Row};
+use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
 use static_assertions::const_assert_eq;
@@ -65,6 +68,44 @@ const_assert_eq!(ImageHeader::BYTES, HEADER_BYTES);
 
 /// Bytes of a redo record before those that it repeats.
 pub const HEADER_BYTES: usize = 64;
+
+/// Words of the list of open indexes.
+const OPEN_WORDS: usize = INDEXES_MAX.div_ceil(32);
+
+record! {
+    /// Which indexes a compute node has open, as stored: a line, so that neither a crash nor a READ leaves a part of it
+    /// unnoticed.
+    pub struct OpenIndexes {
+        checksum: Le32 = "CRC-32C of the rest",
+        incarnation: Le32 = "incarnation of the row",
+        row: Le16 = "the compute-node row",
+        reserved_10: [u8; 22] = "zero",
+        indexes: [Le32; 8] = "a bit for each entry of the catalog, from the low ones up: 1 = open, or left with a lock held",
+    }
+}
+const_assert_eq!(OpenIndexes::BYTES, HEADER_BYTES);
+const_assert_eq!(OPEN_WORDS, 8);
+
+impl OpenIndexes {
+    /// The list of `member`.
+    pub fn of(member: Member, open: &IndexSet) -> Self {
+        let mut list = Self::ZERO;
+        list.incarnation = member.incarnation.into();
+        list.row = member.row.0.into();
+        for (word, bits) in list.indexes.iter_mut().zip(open.words()) {
+            *word = bits.into();
+        }
+        list.checksum = checksum(list.as_bytes()).into();
+        list
+    }
+
+    /// The indexes, if this is the list of that row and incarnation.
+    pub fn open_of(&self, (row, incarnation): (RowId, u32)) -> Option<IndexSet> {
+        let is_whole = checksum(self.as_bytes()) == self.checksum.get();
+        let is_its = (self.row.get(), self.incarnation.get()) == (row.0, incarnation);
+        (is_whole && is_its).then(|| IndexSet::of_words(self.indexes.map(Le32::get)))
+    }
+}
 
 /// CRC-32C by table: redo records, and records of logs, are made on the path of writes.
 pub(crate) const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
@@ -113,6 +154,13 @@ impl Area {
         let chunk = *self.chunks.get((slot / self.per_chunk.max(1)) as usize)?;
         (slot < self.slots && chunk != 0)
             .then(|| chunk + u64::from(slot % self.per_chunk.max(1)) * u64::from(self.slot_bytes))
+    }
+
+    /// Where the list of open indexes is: in the slot behind the last one.
+    fn list(&self) -> Option<u64> {
+        let per_chunk = self.per_chunk.max(1);
+        let chunk = *self.chunks.get((self.slots / per_chunk) as usize)?;
+        (chunk != 0).then(|| chunk + u64::from(self.slots % per_chunk) * u64::from(self.slot_bytes))
     }
 
     /// Slot `position` of a lane.
@@ -176,8 +224,8 @@ pub enum RedoError {
     },
 }
 
-/// Gets a redo area for `lanes` lanes on every memory node, with slots for nodes of `node_bytes`, and announces it.
-/// `areas` has one entry per memory node. The chunks say which index the compute node opens: a compute node has one.
+/// Gets a redo area for `lanes` lanes on every memory node, with slots for nodes of `node_bytes`, and announces it, with the
+/// list of the indexes that are `open`. `areas` has one entry per memory node.
 ///
 /// Called once, after the join and before the first lock. Round trips: for each memory node its chunks' grants and one
 /// WRITE.
@@ -186,7 +234,7 @@ pub async fn prepare(
     lane: &Lane<'_>,
     geometry: &[NodeGeometry],
     member: Member,
-    index: IndexNumber,
+    open: &IndexSet,
     requests: &RequestIds,
     lanes: u16,
     node_bytes: usize,
@@ -198,23 +246,67 @@ pub async fn prepare(
     for (number, (geometry, area)) in geometry.iter().zip(areas.iter_mut()).enumerate() {
         let node = NodeId(number as u16);
         let per_chunk = geometry.chunk_bytes / u64::from(slot_bytes);
-        let room = per_chunk * REDO_CHUNKS as u64;
+        let lists = u32::from(node == HOME);
+        let room = (per_chunk * REDO_CHUNKS as u64).saturating_sub(u64::from(lists));
         if u64::from(slots) > room {
             return Err(RedoError::TooLarge { node, lanes, slot_bytes, room });
         }
         let mut chunks = [0; REDO_CHUNKS];
-        let wanted = u64::from(slots).div_ceil(per_chunk.max(1)) as usize;
+        let wanted = u64::from(slots + lists).div_ceil(per_chunk.max(1)) as usize;
         for chunk in chunks.iter_mut().take(wanted) {
             let request = requests.next().ok_or(RedoError::PoolFull { node })?;
-            let grant = Grant::new(member, ChunkKind::Redo, index, request);
+            let grant = Grant::new(member, ChunkKind::Redo, IndexNumber::NONE, request);
             let want = Want { reuse: true, ..Want::new(grant) };
             let granted = chunks::grant(lane, node, geometry, &want, scratch).await?;
             *chunk = granted.ok_or(RedoError::PoolFull { node })?.offset;
         }
         *area = Area { chunks, per_chunk: u32::try_from(per_chunk).unwrap_or(u32::MAX), slot_bytes, slots };
+        if node == HOME {
+            push_list(lane, area, member, open, scratch + Row::BYTES);
+        }
         announce(lane, node, geometry, member, area, scratch).await?;
     }
     Ok(())
+}
+
+fn push_list(lane: &Lane<'_>, area: &Area, member: Member, open: &IndexSet, scratch: usize) {
+    let Some(offset) = area.list() else { return };
+    lane.port().with(|bytes| {
+        if let Some(place) = bytes.get_mut(scratch..scratch + OpenIndexes::BYTES) {
+            place.copy_from_slice(OpenIndexes::of(member, open).as_bytes());
+        }
+    });
+    lane.port().push(Request::write(Label::Redo, HOME, offset, OpenIndexes::BYTES, scratch));
+}
+
+/// Changes the list of the indexes that `member` has open. `area` is its redo area on memory node 0. An index is added before it
+/// is used, and removed when no lane of it can have a lock any more. One round trip.
+pub async fn list_open(
+    lane: &Lane<'_>,
+    area: &Area,
+    member: Member,
+    open: &IndexSet,
+    scratch: usize,
+) -> Result<(), VerbError> {
+    push_list(lane, area, member, open, scratch);
+    lane.port().submit().await
+}
+
+/// Which indexes a row's incarnation has open, or had when it died. `None`: it has not said. Two round trips.
+pub async fn open_indexes(
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    (row, incarnation): (RowId, u32),
+    scratch: usize,
+) -> Result<Option<IndexSet>, VerbError> {
+    let port = lane.port();
+    port.call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, scratch)).await?;
+    let stored = port.with(|bytes| bytes.get(scratch..).and_then(Row::from_prefix));
+    let area = stored.and_then(|stored| Area::announced(&stored, incarnation, home).ok().flatten());
+    let Some(offset) = area.as_ref().and_then(Area::list) else { return Ok(None) };
+    port.call(Request::read(Label::Redo, HOME, offset, OpenIndexes::BYTES, scratch)).await?;
+    let list = port.with(|bytes| bytes.get(scratch..).and_then(OpenIndexes::from_prefix));
+    Ok(list.and_then(|list| list.open_of((row, incarnation))))
 }
 
 async fn announce(
@@ -473,5 +565,51 @@ async fn load(
         None => Ok(None),
         Some(Ok(found)) => Ok(Some(found)),
         Some(Err(what)) => Err(OpError::harmless(Cause::Corrupt { address: Address::new(node, offset, 0), what })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_of_one_row_and_incarnation_and_whole() {
+        let member = Member { row: RowId(9), incarnation: 2, nonce: 5 };
+        let mut open = IndexSet::default();
+        let numbers = [0, 31, 32, 254].map(|number| IndexNumber::new(number).unwrap());
+        for number in numbers {
+            open.insert(number);
+        }
+        let list = OpenIndexes::of(member, &open);
+        assert_eq!(list.open_of((RowId(9), 2)), Some(open));
+        assert!(open.iter().eq(numbers));
+        assert_eq!(list.open_of((RowId(8), 2)), None);
+        assert_eq!(list.open_of((RowId(9), 3)), None, "old bytes of a chunk");
+        assert_eq!(OpenIndexes::ZERO.open_of((RowId(0), 0)), None, "a list that was never written");
+        for byte in 0..OpenIndexes::BYTES {
+            let mut bytes = [0; OpenIndexes::BYTES];
+            bytes.copy_from_slice(list.as_bytes());
+            bytes[byte] ^= 1;
+            let torn = OpenIndexes::from_prefix(&bytes).unwrap();
+            assert_eq!(torn.open_of((RowId(9), 2)), None, "byte {byte}");
+        }
+    }
+
+    #[test]
+    fn sets_of_indexes_are_joined_and_cut() {
+        let of = |numbers: &[usize]| {
+            let mut set = IndexSet::default();
+            for number in numbers {
+                set.insert(IndexNumber::new(*number).unwrap());
+            }
+            set
+        };
+        let (some, more) = (of(&[1, 40, 254]), of(&[2, 40]));
+        assert_eq!((some.with(&more), some.without(&more)), (of(&[1, 2, 40, 254]), of(&[1, 254])));
+        assert!(some.meets(&more) && !some.without(&more).meets(&more));
+        let mut none = more;
+        none.remove(IndexNumber::new(2).unwrap());
+        none.remove(IndexNumber::new(40).unwrap());
+        assert!(none.is_empty());
     }
 }

@@ -68,10 +68,10 @@ pub struct Swept {
     pub chunks_kept: u32,
     /// Bytes of never written nodes in them.
     pub unwritten_bytes: u64,
-    /// Whether the row was freed, by this sweep or another. A row of a compute node of *another* index whose locks lie
-    /// in its leaves stays as it is, and so do its chunks: only code that knows that index can sweep there. The row is
-    /// not freed either if there is such an index and nothing says which index the compute node had open: it was opened
-    /// without recovery, or a sweeper died right before it freed the row. Nor is a row freed that an ownership table
-    /// needs: see [`crate::index::owners`].
+    /// Whether the row was freed, by this sweep or another. A row that had *another* index open whose locks lie in its
+    /// leaves stays as it is, and so do its chunks: only code that knows that index can sweep there, and the caller says
+    /// what it has swept. The row is not freed either if there is such an index and nothing says what the compute node had
+    /// open: it was opened without recovery, or a sweeper died right before it freed the row. Nor is a row freed that an
+    /// ownership table needs: see [`crate::index::owners`].
     pub row_free: bool,
 }

@@ -19,7 +19,7 @@ use crate::lane::{Lane, LockRecord};
 use crate::layout::word_at;
 use crate::marks::Mark;
 use crate::membership::fence::{Fenced, fence, row_error};
-use crate::membership::rows;
+use crate::membership::{redo, rows};
 use crate::memory::chunks;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
@@ -154,9 +154,12 @@ pub(crate) trait Sweep {
     /// Sweeps up after the compute node of `row`, if that is FENCING or DEAD, or does not respond for the lease that
     /// this waits; one that lives is left alone. The lane must not be in an operation.
     ///
+    /// `done`: indexes through which the caller has swept the row since it was DEAD. No lock of these names it: a sweep ends
+    /// with a pass that finds none, and no lock comes to name a row that is DEAD.
+    ///
     /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per chunk of every
     /// memory node, and what each lock takes.
-    async fn sweep_row(&self, lane: &Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep_row(&self, lane: &Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         let Some(site) = self.site() else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
         };
@@ -204,7 +207,7 @@ pub(crate) trait Sweep {
             let what = "sweeping the locks of a row";
             return Err(OpError::harmless(Cause::Retries { attempts: PASSES_MAX, what }));
         }
-        if self.is_for_others(lane, site, dead).await? {
+        if self.is_for_others(lane, site, dead, &done).await? {
             return Ok(swept);
         }
         // Before chunks are given back: the row's log ring and its page images lie in them.
@@ -219,23 +222,19 @@ pub(crate) trait Sweep {
         Ok(swept)
     }
 
-    /// Whether locks of another index, which this sweep does not find, may name the row. A compute node has one index
-    /// open, and its redo chunks say which.
-    async fn is_for_others(&self, lane: &Lane<'_>, site: Site<'_>, (row, word): Dead) -> Result<bool, OpError> {
-        let others = self.others(lane).await?;
-        if others.is_empty() {
-            return Ok(false);
-        }
-        for (number, geometry) in (0..).map(NodeId).zip(site.geometry) {
-            for chunk in 0..geometry.chunk_count {
-                let Some(grant) = site.read_grant(lane, number, geometry, chunk).await? else { continue };
-                let is_theirs = grant.row == row && u32::from(grant.incarnation) == word.incarnation();
-                if is_theirs && grant.kind == ChunkKind::Redo && grant.index != IndexNumber::NONE {
-                    return Ok(others.contains(grant.index));
-                }
-            }
-        }
-        Ok(true)
+    /// Whether locks of another index, which this sweep does not find, may name the row: of one that it had open, or of any
+    /// if it has not said what it had open.
+    async fn is_for_others(
+        &self,
+        lane: &Lane<'_>,
+        site: Site<'_>,
+        (row, word): Dead,
+        done: &IndexSet,
+    ) -> Result<bool, OpError> {
+        let others = self.others(lane).await?.without(done);
+        let (false, Some(home)) = (others.is_empty(), site.geometry.first()) else { return Ok(false) };
+        let open = redo::open_indexes(lane, home, (row, word.incarnation()), site.room.start).await?;
+        Ok(open.is_none_or(|open| others.meets(&open)))
     }
 
     /// One pass over all lock tables.

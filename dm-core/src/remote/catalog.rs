@@ -186,6 +186,51 @@ impl IndexSet {
         *self == Self::default()
     }
 
+    /// Takes `number` out.
+    pub const fn remove(&mut self, number: IndexNumber) {
+        let (word, bit) = Self::place(number);
+        self.0[word] &= !bit;
+    }
+
+    /// What is in this set or in `other`.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut all = *self;
+        for (word, other) in all.0.iter_mut().zip(other.0) {
+            *word |= other;
+        }
+        all
+    }
+
+    /// What is in this set and not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut rest = *self;
+        for (word, other) in rest.0.iter_mut().zip(other.0) {
+            *word &= !other;
+        }
+        rest
+    }
+
+    /// Whether both have an index.
+    pub fn meets(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).any(|(word, other)| word & other != 0)
+    }
+
+    /// A bit for each number, from the low ones up.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The set of these bits; there is none for [`IndexNumber::NONE`].
+    pub(crate) fn of_words(words: impl IntoIterator<Item = u32>) -> Self {
+        let mut set = Self::default();
+        for (to, word) in set.0.iter_mut().zip(words) {
+            *to = word;
+        }
+        set
+    }
+
     /// The numbers of entries that are in the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = IndexNumber> + '_ {
         (0..INDEXES_MAX).filter_map(IndexNumber::new).filter(|&number| self.contains(number))

@@ -50,7 +50,7 @@ pub enum ChunkKind {
     Leaf = 1,
     /// Inner nodes of an index.
     Inner = 2,
-    /// Redo records of a compute node, for the index that it has opened.
+    /// Redo records of a compute node, for all its indexes; or, for one, its log.
     Redo = 3,
     /// Variable-length keys and values.
     Items = 4,

@@ -121,7 +121,7 @@ use crate::recovery::sweep::Sweep;
 use crate::recovery::takeover::Recoverable;
 use crate::registry::{KindParameters, ParameterError};
 use crate::remote::address::Address;
-use crate::remote::catalog::{IndexNumber, root_offset};
+use crate::remote::catalog::{IndexNumber, IndexSet, root_offset};
 use crate::remote::chunk::RequestId;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Member;
@@ -336,9 +336,9 @@ impl Index for Toy<'_> {
         self.finish_load(lane).await
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
-        self.sweep_row(lane, row).await
+        self.sweep_row(lane, row, done).await
     }
 }

@@ -387,6 +387,8 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         capabilities: fabrics[0].capabilities(),
         guarantees: fabrics[0].guarantees(),
         recovery: None,
+        requests: None,
+        first_sequence: 1,
         epochs: None,
     };
     let mut spending = Spending { lanes: asked.lanes * asked.threads, cache_bytes: 1 << 30, ..Spending::default() };

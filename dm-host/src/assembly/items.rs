@@ -62,9 +62,9 @@ impl ItemsStorage {
             return Err(AssemblyError::Chunk { node_bytes, chunk_bytes });
         }
         let lane_bytes = parameters.plan(below.plan(), spending.page_bytes).0.total_bytes;
-        if spending.lanes as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
+        if spending.own_lanes() as u64 * lane_bytes as u64 > spending.scratch_bytes_max {
             return Err(AssemblyError::Scratch {
-                lanes: spending.lanes,
+                lanes: spending.own_lanes(),
                 lane_bytes,
                 budget_bytes: spending.scratch_bytes_max,
             });

@@ -136,7 +136,7 @@ impl<'a> TreeRoom<'a> {
             number: place.number,
             index: place.number.in_nodes(),
             owner: place.member,
-            requests: self.requests,
+            requests: place.requests.unwrap_or(self.requests),
             geometry: place.geometry,
             root_word: (NodeId(0), root_offset(home, place.number)),
             root: RootCopy::default(),

@@ -283,8 +283,10 @@ impl From<OpenError> for Failure {
             }
             OpenError::Thread(_) | OpenError::Metrics(_) => dm_status::DM_SYSTEM,
             OpenError::Closed => dm_status::DM_CLOSED,
-            // The C face has no local handles.
-            OpenError::Panicked | OpenError::LocalHandles { .. } => dm_status::DM_INTERNAL,
+            // The C face has no local handles, and no shared rows.
+            OpenError::Panicked | OpenError::LocalHandles { .. } | OpenError::OtherPool | OpenError::RowFull { .. } => {
+                dm_status::DM_INTERNAL
+            }
         };
         Self::new(status, error)
     }

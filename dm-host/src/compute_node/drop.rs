@@ -3,8 +3,7 @@
 //! An index is dropped only if no other compute node has it open: those would go on writing into memory that others are
 //! granted. [`catalog::drop_index`] says why none opens it unseen. Who has it open:
 //!
-//! - A compute node that opened an index with recovery has chunks of redo records that name the index, and opens no
-//!   other one.
+//! - A compute node that opened an index with recovery lists in the pool what it has open ([`redo`]).
 //! - One that joined through this [`Pool`] says what it has open to the pool.
 //! - Of any other, in another process and without recovery, nothing is known: it counts as a user.
 //!
@@ -13,21 +12,19 @@
 
 use super::{Changing, ComputeNode, Membership};
 use crate::kinds::IndexParameters;
-use crate::pool::{InUse, Known, Pool, PoolError};
+use crate::pool::{InUse, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::index::catalog;
-use dm_core::memory::chunks;
+use dm_core::membership::redo;
 use dm_core::memory::erase::erase;
 use dm_core::memory::rows;
 use dm_core::operation::OpError;
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::{Definition, EntryState, EntryWord, IndexEntry, IndexNumber};
-use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::row::{RowState, RowWord};
+use dm_core::remote::row::RowState;
 use dm_core::verbs::NodeId;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -186,41 +183,19 @@ impl ComputeNode {
             }
             Ok::<_, PoolError>(rows)
         })??;
-        let redo = self.pool.redo_chunks()?;
         let opened = self.pool.opened();
-        Ok(rows.into_iter().find_map(|(row, word): (RowId, RowWord)| {
+        for (row, word) in rows {
             let member = (row, word.incarnation());
-            let uses = |known: &Known| known.get(&member).map(|known| known.contains(&number));
-            // This one's redo records are of no use any more, unless it left locks behind.
-            let is_settled = !self.has_unsettled_lane.load(Ordering::Relaxed);
-            let is_me = row == self.member.row && is_settled;
-            match (uses(&opened), uses(&redo)) {
-                (Some(true), _) => Some((row, InUse::Open)),
-                (_, Some(true)) if !is_me => Some((row, InUse::Open)),
-                (None, None) => Some((row, InUse::Unknown)),
-                _ => None,
+            let listed = self.pool.with_lane(|fabric, lane| {
+                block_on(fabric, lane, redo::open_indexes(lane, self.pool.home(), member, 0))
+            })??;
+            let known = opened.get(&member).map(|known| known.contains(&number));
+            match (known, listed.map(|listed| listed.contains(number))) {
+                (Some(true), _) | (_, Some(true)) => return Ok(Some((row, InUse::Open))),
+                (None, None) => return Ok(Some((row, InUse::Unknown))),
+                _ => {}
             }
-        }))
-    }
-}
-
-impl Pool {
-    /// Which index each compute node has redo records for.
-    fn redo_chunks(&self) -> Result<Known, PoolError> {
-        let mut known = Known::new();
-        let mut see = |_, entry: Result<ChunkEntry, _>| {
-            if let Ok(ChunkEntry::Granted(grant)) = entry
-                && grant.kind == ChunkKind::Redo
-            {
-                known.entry((grant.row, grant.incarnation.into())).or_default().push(grant.index);
-            }
-        };
-        self.with_lane(|fabric, lane| {
-            for (number, geometry) in (0..).zip(self.geometry()) {
-                block_on(fabric, lane, chunks::walk(lane, NodeId(number), geometry, 0, &mut see))?;
-            }
-            Ok::<_, PoolError>(())
-        })??;
-        Ok(known)
+        }
+        Ok(None)
     }
 }

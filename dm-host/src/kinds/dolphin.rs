@@ -96,7 +96,7 @@ impl<'a> Room<'a> {
         let parts = Parts {
             number: place.number,
             owner: place.member,
-            requests: self.tree.requests,
+            requests: place.requests.unwrap_or(self.tree.requests),
             geometry: place.geometry,
             capabilities: place.capabilities,
             options: spending.options,

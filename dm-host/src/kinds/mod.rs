@@ -22,7 +22,7 @@ use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::registry::{KindParameters, ParameterError};
-use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::Assumptions;
@@ -250,8 +250,8 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_index!(self, index => index.validate(lane).await)
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        match_index!(self, index => index.sweep(lane, row).await)
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
+        match_index!(self, index => index.sweep(lane, row, done).await)
     }
 
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {

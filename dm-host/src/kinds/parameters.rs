@@ -123,6 +123,10 @@ const fn locks_in_leaves_of<P: KindParameters>(_: &P) -> bool {
     P::LOCKS_IN_LEAVES
 }
 
+const fn has_log_of<P: KindParameters>(_: &P) -> bool {
+    P::HAS_LOG
+}
+
 impl Below {
     /// Puts items over it.
     #[must_use]
@@ -266,5 +270,10 @@ impl IndexParameters {
     /// Whether locks lie in leaves: then those of a dead compute node are found only through this index.
     pub fn locks_in_leaves(&self) -> bool {
         match_kind!(&self.below, Below(below) => locks_in_leaves_of(below))
+    }
+
+    /// Whether a compute node that opens the index has a log.
+    pub fn has_log(&self) -> bool {
+        match_kind!(&self.below, Below(below) => has_log_of(below))
     }
 }

@@ -73,7 +73,7 @@ impl Storage {
         let parts = Parts {
             number: place.number,
             owner: place.member,
-            requests: &self.requests,
+            requests: place.requests.unwrap_or(&self.requests),
             geometry: place.geometry,
             options: spending.options,
             locks: self.locks.table(),

@@ -86,6 +86,15 @@ pub enum OpenError {
     /// The session closes, so it gives out no more local handles.
     #[error("the session is closed")]
     Closed,
+    /// The row is one of another [`Pool`](crate::pool::Pool) value.
+    #[error("the shared row was joined through another connection to a pool")]
+    OtherPool,
+    /// All places of a shared row are taken.
+    #[error("the shared row has lanes for {sessions} sessions, and as many are open: close one, or join with more")]
+    RowFull {
+        /// How many it has lanes for.
+        sessions: usize,
+    },
     /// There are as many local handles as the session has lanes for.
     #[error("{max} local handles of this session exist: drop one, or raise SessionOptions::local_handles")]
     LocalHandles {

@@ -98,7 +98,7 @@ impl Session {
         let fabric = self.handle.pool.fabric()?;
         let jobs = Rc::<RefCell<Jobs>>::default();
         let lanes = shared.lanes_per_worker;
-        let first = shared.queues.len() * lanes;
+        let first = shared.first_lane + shared.queues.len() * lanes;
         let work = |place| LocalWork::new(Rc::clone(&jobs), Arc::clone(&shared), place, lanes);
         let driver = Driver::new(&shared.lending, first, lanes, fabric, work).map_err(|refused| match refused {
             Refused::Closed => OpenError::Closed,

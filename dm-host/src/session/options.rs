@@ -1,6 +1,6 @@
 //! How a session works.
 
-use super::OpenError;
+use super::{OpenError, SharedRow};
 use crate::assembly::Spending;
 use crate::compute_node::Membership;
 use std::net::SocketAddr;
@@ -36,8 +36,11 @@ pub struct SessionOptions {
     pub spin: Duration,
     /// What the session spends on the index, and how it runs it. The session sets the number of lanes.
     pub spending: Spending,
-    /// How the session takes part in the pool: its lease, and whether others can recover its locks when it dies.
+    /// How the session takes part in the pool: its lease, and whether others can recover its locks when it dies. A shared row
+    /// has its own.
     pub membership: Membership,
+    /// The row under which the session takes part in the pool, with others of this process. `None`: a row of its own.
+    pub row: Option<SharedRow>,
     /// Where the session serves its statistics for Prometheus while it is open; port 0: any free port. `None`: nowhere.
     /// Sessions of one process may name the same address: its page then has all of them, told apart by labels.
     pub metrics: Option<SocketAddr>,
@@ -56,6 +59,7 @@ impl Default for SessionOptions {
             spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
             spending: Spending::default(),
             membership: Membership::default(),
+            row: None,
             metrics: None,
         }
     }

@@ -1,7 +1,7 @@
 //! The threads of a session.
 //!
 //! ```text
-//!   supervisor: owns the compute node; its stack has the index's storage (assembly::with_index)
+//!   supervisor: has a place on the compute node; its stack has the index's storage (assembly::with_index)
 //!      └─ thread::scope: everything below borrows the index, and ends before the storage does
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
@@ -17,10 +17,10 @@
 use super::error::{OpenError, SessionError};
 use super::local::{Host, LocalWork};
 use super::queue::{End, Queue, QueueWork};
+use super::row::Seat;
 use super::watch::{Watch, Watched};
 use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
-use crate::compute_node::ComputeNode;
 use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
 use crate::solo::block_on;
@@ -64,7 +64,7 @@ pub(super) type Ready = SyncSender<Result<(), OpenError>>;
 
 /// What a supervisor is started with.
 pub(super) struct Supervisor {
-    pub(super) node: ComputeNode,
+    pub(super) seat: Seat,
     pub(super) entry: IndexEntry,
     pub(super) parameters: IndexParameters,
     pub(super) options: SessionOptions,
@@ -97,22 +97,24 @@ impl Supervisor {
         let watch = Watch::default();
         let Some(walker) = self.fabrics.pop() else { return };
         let fabrics = std::mem::take(&mut self.fabrics);
+        let (node, first_lane) = (&self.seat.node, self.seat.first_lane);
         // The last lane is for walks.
-        let lanes = self.options.lanes() - 1;
-        let spending = Spending { lanes: lanes + 1, ..self.options.spending.clone() };
-        let assembled = self.node.with_index(&self.entry, &self.parameters, &spending, |any| {
-            let index = Watched { index: &any, nodes: self.node.pool().nodes(), watch: &watch };
+        let lanes = first_lane + self.options.lanes();
+        let spending = Spending { lanes, first_lane, ..self.options.spending.clone() };
+        let assembled = node.with_index(&self.entry, &self.parameters, &spending, |any| {
+            let index = Watched { index: &any, nodes: node.pool().nodes(), watch: &watch };
             let scratch = vec![0; index.plan().total_bytes];
-            let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16) });
+            let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16 - 1) });
             self.serve(&index, &walker, fabrics, &watch, ready);
+            // While the compute node has the index open: it stays in the list of what the row has to be swept through.
+            if watch.any_unsettled() {
+                tracing::warn!("locks of compute-node row {} could not be settled", node.member().row.0);
+                node.mark_unsettled();
+            }
         });
         if let Err(error) = assembled {
             // If the receiver is gone, the thread that opens the session has given up.
             let _ = ready.send(Err(error.into()));
-        }
-        if watch.any_unsettled() {
-            tracing::warn!("locks of compute-node row {} could not be settled", self.node.member().row.0);
-            self.node.mark_unsettled();
         }
     }
 
@@ -126,7 +128,8 @@ impl Supervisor {
     ) {
         let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
         let spin = self.options.spin;
-        let wakes = &Wakes::new(workers + self.options.local_handles, lanes);
+        let first_lane = self.seat.first_lane;
+        let wakes = &Wakes::new(workers + self.options.local_handles, lanes).from_lane(first_lane);
         let waits = {
             // Before operations ask for memory. Otherwise every new session would be granted new chunks, and find out
             // later that chunks of departed sessions were free to collect.
@@ -139,7 +142,7 @@ impl Supervisor {
             let mut threads = Vec::new();
             for (at, fabric) in fabrics.into_iter().enumerate() {
                 let queue = &self.shared.queues[at];
-                let first = LaneId((at * lanes) as u16);
+                let first = LaneId((first_lane + at * lanes) as u16);
                 let run = move || work(index, fabric, queue, first, lanes, spin, wakes);
                 match thread::Builder::new().name(format!("dm-worker-{at}")).spawn_scoped(scope, run) {
                     Ok(thread) => {
@@ -189,7 +192,7 @@ impl Supervisor {
     ) {
         let lending = &self.shared.lending;
         let mut closes = false;
-        let lease = Duration::from_nanos(self.node.terms().lease_ns());
+        let lease = Duration::from_nanos(self.seat.node.terms().lease_ns());
         let mut collected_at = Instant::now();
         let (collecting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
         let waits = Arc::new(AtomicBool::new(waits));
@@ -249,7 +252,7 @@ impl Supervisor {
             self.publish(index);
             if index.watch.any_parked() {
                 for lane in 0..self.options.lanes() - 1 {
-                    wakes.wake(LaneId(lane as u16));
+                    wakes.wake(LaneId((self.seat.first_lane + lane) as u16));
                 }
             }
         }

@@ -19,6 +19,7 @@ use dm_core::lane::{Lane, Stage};
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, Status, Verb};
 use std::future::{Future, poll_fn};
@@ -170,8 +171,8 @@ impl<I: Index> Index for Watched<'_, I> {
         self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.bulk_finish(lane)).await
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
-        self.index.sweep(lane, row).await
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
+        self.index.sweep(lane, row, done).await
     }
 
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {

@@ -2,7 +2,7 @@
 //!
 //! `operations`: outcomes, limits, many threads. `calls`: futures, wakers, queues, deadlines. `closing`: the end of a
 //! session, and of a memory node; statistics. `dex`: keys that have owners. `items`: keys and values of any length.
-//! `tables`: typed ones.
+//! `rows`: several under one row of the pool. `tables`: typed ones.
 
 #[path = "../session_support/mod.rs"]
 mod session_support;
@@ -16,6 +16,7 @@ mod dropping;
 mod items;
 mod local;
 mod operations;
+mod rows;
 mod tables;
 
 use dm_core::sherman::parameters::Parameters;

@@ -6,6 +6,7 @@ use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, LaneId, NodeId, Request, Space, Status};
 use dm_host::worker::{Finished, Next, Work};
@@ -58,7 +59,7 @@ impl Index for ScriptedIndex {
     async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
         Ok(())
     }
-    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId, _: IndexSet) -> Result<Swept, OpError> {
         Ok(Swept::default())
     }
 }

@@ -43,6 +43,7 @@ pub static STRUCTURES: &[Structure] = &[
     dex::DEX_PARAMETERS,
     memory::CHUNK_ENTRY,
     redo::REDO_RECORD,
+    redo::OPEN_INDEXES,
     memory::CLOSED_CHUNKS,
     nodes::NODE_HEADER,
     nodes::INNER_NODE,

@@ -268,6 +268,7 @@ mod tests {
     use crate::index::owners::{self, keeps_row};
     use crate::lane::LockRecord;
     use crate::machine::{Step, poll_once};
+    use crate::membership::Numbers;
     use crate::membership::lease::{Lease, LeaseConfig};
     use crate::mutants::{Mutant, with_planted};
     use crate::recovery::Swept;
@@ -391,7 +392,8 @@ mod tests {
             crash_atomic_bytes: 64,
             write_turn_ns_min: 0,
         };
-        let recovery = Recovery::new(member(row), &lease, &[], &[], &capabilities).unwrap();
+        let numbers = Numbers::new();
+        let recovery = Recovery::new(member(row), &lease, &[], &[], &numbers, &capabilities).unwrap();
         let image = home.region.borrow()[TABLE as usize..][..home.shape.bytes()].to_vec();
         let table = Table::decode(home.shape, index(), 3, &image).unwrap();
         let cells: Vec<EntryCell> = (0..100).map(|_| EntryCell::default()).collect();
@@ -568,7 +570,7 @@ mod tests {
             let recovery = site.recovery.unwrap();
             let member = recovery.member();
             let other = Other(Site { recovery, geometry: site.geometry, owner: member, room: site.room });
-            let sweep = || home.run(lane, None, other.sweep_row(lane, dead.row)).unwrap();
+            let sweep = || home.run(lane, None, other.sweep_row(lane, dead.row, IndexSet::default())).unwrap();
             let is_as_before = || {
                 let row = RowWord(home.word(home.geometry.row_offset(dead.row)));
                 let chunk = ChunkWord(home.word(home.geometry.chunk_entry(RING))).decode();

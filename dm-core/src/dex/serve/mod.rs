@@ -81,6 +81,7 @@ use crate::pages::lsn::Lsn;
 use crate::recovery::Swept;
 use crate::recovery::sweep::Sweep;
 use crate::registry::{KEY_BYTES_MAX, KindParameters, ParameterError};
+use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{Assumptions, LaneId};
 use core::future::Future;
@@ -336,11 +337,11 @@ impl Index for Dex<'_> {
         self.finish_load(lane)
     }
 
-    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         lane.begin(NO_DEADLINE_NS);
         self.check_not_fenced()?;
         let _pinned = self.tree.pin(lane);
-        let swept = TreeLocks { tree: &self.tree, index: self }.sweep_row(lane, row).await;
+        let swept = TreeLocks { tree: &self.tree, index: self }.sweep_row(lane, row, done).await;
         swept.map_err(|error| self.note_fencing(error))
     }
 

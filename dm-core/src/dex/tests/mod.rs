@@ -20,13 +20,13 @@ use crate::layout::LINE_BYTES;
 use crate::machine::{Step, poll_once};
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use crate::membership::redo::{self, Area, HEADER_BYTES};
-use crate::membership::{Recovery, rows};
+use crate::membership::{Numbers, Recovery, rows};
 use crate::memory::chunks::RequestIds;
 use crate::operation::OpError;
 use crate::operation::span::Span;
 use crate::pages::{Acquired, Admission, Admit, Cooling, FrameName, Lsn, PageStore, Refused, Shape, Writing};
 use crate::remote::address::Address;
-use crate::remote::catalog::IndexNumber;
+use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{Joiner, Member, Row, RowState};
@@ -416,13 +416,15 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
     let lanes = [Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second)];
     let ring = Ring::new(HOME, &pool.geometry, &ring_chunks(row)).unwrap();
     let owner = RingOwner::new(POOL, index(), member, joiner.token);
-    let (requests, mut areas) = (RequestIds::new(), [Area::default()]);
+    let (requests, numbers, mut areas) = (RequestIds::new(), Numbers::new(), [Area::default()]);
+    let mut open = IndexSet::default();
+    open.insert(index());
     let prepare = async {
         append::make(&lanes[0], &ring, &owner, &pool.geometry, rooms.log.start).await.unwrap();
         let at = Address::new(HOME, ring.description_offset(), 0);
         rows::announce_ring(&lanes[0], &pool.geometry, member, at).await.unwrap();
         let (lanes_max, at) = (LANES as u16, rooms.row.start);
-        redo::prepare(&lanes[0], &geometry, member, index(), &requests, lanes_max, PAGE_BYTES, at, &mut areas)
+        redo::prepare(&lanes[0], &geometry, member, &open, &requests, lanes_max, PAGE_BYTES, at, &mut areas)
             .await
             .unwrap();
     };
@@ -441,7 +443,7 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
         write_turn_ns_min: 0,
     };
     let progress_counters: [ProgressCounter; LANES] = Default::default();
-    let recovery = Recovery::new(member, &lease, &progress_counters, &areas, &capabilities).unwrap();
+    let recovery = Recovery::new(member, &lease, &progress_counters, &areas, &numbers, &capabilities).unwrap();
     let table_at = pool.geometry.chunk_offset(TABLE_CHUNK);
     let image = pool.bytes(table_at, shape().bytes());
     let table = Table::decode(shape(), index(), POOL.1, &image).unwrap();

@@ -4,6 +4,7 @@ use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Label, NodeId, Request};
 
@@ -87,7 +88,7 @@ impl Index for RawReads {
         Err(NOTHING)
     }
 
-    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId, _: IndexSet) -> Result<Swept, OpError> {
         Err(NOTHING)
     }
 }

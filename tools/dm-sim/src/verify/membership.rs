@@ -4,10 +4,10 @@
 use dm_core::lane::Lane;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area};
-use dm_core::membership::{Recovery, RecoveryError, rows};
+use dm_core::membership::{Numbers, Recovery, RecoveryError, rows};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::remote::NodeGeometry;
-use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::Capabilities;
 use std::cell::Cell;
@@ -23,6 +23,7 @@ pub struct Membership {
     /// Its lease.
     pub lease: Rc<Lease>,
     areas: Vec<Area>,
+    numbers: Numbers,
 }
 
 impl Membership {
@@ -43,16 +44,17 @@ impl Membership {
         declared.map_err(|error| error.to_string())?;
         let mut areas = vec![Area::default(); geometry.len()];
         let requests = RequestIds::default();
-        let index = IndexNumber::new(0).ok_or("a catalog without entries")?;
+        let mut open = IndexSet::default();
+        open.insert(IndexNumber::new(0).ok_or("a catalog without entries")?);
         let prepared =
-            redo::prepare(lane, geometry, member, index, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
+            redo::prepare(lane, geometry, member, &open, &requests, joiner.lanes, node_bytes, 0, &mut areas).await;
         prepared.map_err(|error| error.to_string())?;
         let progress_counters = (0..joiner.lanes).map(|_| ProgressCounter::default()).collect();
-        Ok(Self { member, progress_counters, lease: Rc::new(Lease::new(terms)), areas })
+        Ok(Self { member, progress_counters, lease: Rc::new(Lease::new(terms)), areas, numbers: Numbers::new() })
     }
 
     /// Its recovery.
     pub fn recovery<'s>(&'s self, offers: &Capabilities) -> Result<Recovery<'s>, RecoveryError> {
-        Recovery::new(self.member, &self.lease, &self.progress_counters, &self.areas, offers)
+        Recovery::new(self.member, &self.lease, &self.progress_counters, &self.areas, &self.numbers, offers)
     }
 }

@@ -18,6 +18,7 @@ use dm_core::memory::rows::RowError;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
 use dm_core::remote::address::Address;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
@@ -117,7 +118,7 @@ pub trait Opened {
     /// See [`Index::bulk_finish`].
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::sweep`].
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept>;
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Boxed<'a, Swept>;
     /// See [`Index::collect_orphans`].
     fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, CollectedOrphans>;
     /// See [`TestAccess::locks_held`].
@@ -168,8 +169,8 @@ impl<I: TestAccess> Opened for With<'_, I> {
     fn bulk_finish<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.bulk_finish(lane))
     }
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> Boxed<'a, Swept> {
-        Box::pin(self.0.sweep(lane, row))
+    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Boxed<'a, Swept> {
+        Box::pin(self.0.sweep(lane, row, done))
     }
     fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, CollectedOrphans> {
         Box::pin(self.0.collect_orphans(lane))

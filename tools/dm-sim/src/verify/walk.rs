@@ -227,6 +227,8 @@ pub(super) fn place<'a>(
         capabilities: config.capabilities(),
         guarantees,
         recovery: None,
+        requests: None,
+        first_sequence: 1,
         epochs: None,
     }
 }

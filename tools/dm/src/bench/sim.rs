@@ -139,6 +139,8 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         guarantees: Cluster::guarantees(),
         // No compute node dies here, and nodes fit a path MTU, so lock words that can be taken over cost nothing.
         recovery: None,
+        requests: None,
+        first_sequence: 1,
         epochs: None,
     };
     let assembly = |error| match error {

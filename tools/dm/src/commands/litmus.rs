@@ -240,6 +240,8 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.l
         capabilities: fabric.capabilities(),
         guarantees: everything,
         recovery: None,
+        requests: None,
+        first_sequence: 1,
         epochs: None,
     };
     let spending = Spending { cache_bytes: 0, returned_nodes: 0, ..Spending::default() };

@@ -48,8 +48,8 @@ fn render(repaired: &Repaired) -> String {
     if *rows_kept > 0 {
         let _ = writeln!(
             text,
-            "{} kept dead: the pool has several indexes with locks in leaves, and nothing says which of them those compute \
-             nodes had open",
+            "{} kept dead: an index still needs what it left in its log, or it may have had an index open that this \
+             program does not know",
             counted(*rows_kept, "row")
         );
     }

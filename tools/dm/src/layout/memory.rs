@@ -21,7 +21,7 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
         let index = IndexNumber::new(4).expect("a catalog has more entries");
         let request = RequestId::new(0xbeef).expect("requests have 18 bits");
         let grant = Grant::new(MEMBER, ChunkKind::Inner, index, request);
-        let redo = Grant::new(MEMBER, ChunkKind::Redo, index, request);
+        let redo = Grant::new(MEMBER, ChunkKind::Redo, IndexNumber::NONE, request);
         vec![
             Sample::new("free", &ChunkWord::FREE.0.to_le_bytes(), &[("state", "free")]),
             Sample::new(
@@ -37,12 +37,12 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
                 ],
             ),
             Sample::new(
-                "redo images of a compute node that has opened index 4",
+                "redo images of a compute node",
                 &redo.word().0.to_le_bytes(),
                 &[
                     ("state", "granted"),
                     ("kind", "redo"),
-                    ("index", "4"),
+                    ("index", "511"),
                     ("request", "48879"),
                     ("row", "9"),
                     ("incarnation", "2"),

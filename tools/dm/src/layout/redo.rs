@@ -1,10 +1,11 @@
-//! Redo records.
+//! Redo records, and what lies behind them.
 
 use super::row::MEMBER;
 use super::values::{digits, error, value};
 use super::{Sample, Structure};
-use dm_core::membership::redo::{self, ImageHeader};
-use dm_core::remote::lock_word::LockWord;
+use dm_core::membership::redo::{self, ImageHeader, OpenIndexes};
+use dm_core::remote::catalog::{IndexNumber, IndexSet};
+use dm_core::remote::lock_word::{LockWord, RowId};
 use zerocopy::IntoBytes;
 
 pub(super) const REDO_RECORD: Structure = Structure {
@@ -109,5 +110,44 @@ pub(super) const REDO_RECORD: Structure = Structure {
             value("WRITE", &write(first, header.offset.get())),
             value("second WRITE", &write(second, header.more_offset.get())),
         ]
+    },
+};
+
+pub(super) const OPEN_INDEXES: Structure = Structure {
+    name: "open_indexes",
+    title: "list of open indexes: where a compute node may have locks",
+    text: "A line at the start of the slot behind the last redo slot of a compute node's area on memory node 0. Its compute node\n\
+           WRITEs it whenever it opens or closes an index. Without a list that fits the row, nothing is known of it.",
+    tables: &[("line", OpenIndexes::FIELDS)],
+    constants: &[],
+    samples: || {
+        let mut open = IndexSet::default();
+        for number in [0, 4, 254] {
+            open.insert(IndexNumber::new(number).expect("a catalog has as many entries"));
+        }
+        let list = OpenIndexes::of(MEMBER, &open);
+        let mut torn = OpenIndexes::of(MEMBER, &open);
+        torn.indexes[1] = 1.into();
+        let shown = |indexes| [("row", "9"), ("incarnation", "2"), ("open", indexes)];
+        vec![
+            Sample::new("row 9 has indexes 0, 4 and 254 open", list.as_bytes(), &shown("0, 4, 254")),
+            Sample::new("it has none", OpenIndexes::of(MEMBER, &IndexSet::default()).as_bytes(), &shown("none")),
+            Sample::new("of two WRITEs", torn.as_bytes(), &[("error", "checksum of a list of open indexes")]),
+            Sample::new(
+                "before the first index is opened",
+                OpenIndexes::ZERO.as_bytes(),
+                &[("error", "checksum of a list of open indexes")],
+            ),
+        ]
+    },
+    decode: |bytes| {
+        let Some(list) = OpenIndexes::from_prefix(bytes) else { return error(&"too short") };
+        let (row, incarnation) = (list.row.get(), list.incarnation.get());
+        let Some(open) = list.open_of((RowId(row), incarnation)) else {
+            return error(&"checksum of a list of open indexes");
+        };
+        let open: Vec<_> = open.iter().map(|number| number.get().to_string()).collect();
+        let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+        vec![value("row", &row), value("incarnation", &incarnation), value("open", &open)]
     },
 };

@@ -73,6 +73,8 @@ fn owners_and_their_rings_are_shown() {
     let row = &owners["owners"][0];
     assert_eq!((&row["state"], &row["owned"], &row["recovers"]), (&"live".into(), &1.into(), &0.into()), "{view}");
     let of_row = view["rows"].as_array().unwrap().iter().find(|found| found["row"] == row["row"]).unwrap();
+    assert_eq!(of_row["open"], serde_json::json!(["it"]), "{view}");
+    assert_eq!(view["orphaned_chunks"].as_array().unwrap().len(), 0, "{view}");
     let ring = &of_row["ring"];
     assert_eq!((&ring["broken"], &ring["head"], &ring["records"]), (&Value::Null, &0.into(), &1.into()), "{view}");
     assert!(ring["lines"].as_u64().unwrap() >= 32 << 10, "{view}");

@@ -1,10 +1,11 @@
 //! An owner that dies at any line that lands, and the compute nodes that recover what it had.
 
 use super::*;
+use crate::membership::Numbers;
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 
 use crate::membership::redo::{self, Area};
-use crate::remote::catalog::owners_offset;
+use crate::remote::catalog::{IndexSet, owners_offset};
 use crate::remote::row::{Joiner, Row, RowState};
 use crate::remote::superblock::{PoolPlan, Superblock};
 use zerocopy::IntoBytes;
@@ -55,13 +56,14 @@ pub(super) fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOn
     let (mut room, mut areas) = (vec![0; 4096], [Area::default()]);
     let node_bytes = setup.parameters().redo_bytes();
     let lane = Lane::new(LaneId(0), &mut room);
-    let index = IndexNumber::new(NUMBER).unwrap();
-    let requests = RequestIds::new();
-    let prepared = redo::prepare(&lane, &geometry, member, index, &requests, setup.lanes, node_bytes, 0, &mut areas);
+    let mut open = IndexSet::default();
+    open.insert(IndexNumber::new(NUMBER).unwrap());
+    let (requests, numbers) = (RequestIds::new(), Numbers::new());
+    let prepared = redo::prepare(&lane, &geometry, member, &open, &requests, setup.lanes, node_bytes, 0, &mut areas);
     pool.run(&lane, prepared).unwrap();
     let lease = Lease::new(LeaseConfig::HARDWARE);
     let counters: Vec<ProgressCounter> = (0..setup.lanes).map(|_| ProgressCounter::default()).collect();
-    let recovery = Recovery::new(member, &lease, &counters, &areas, &capabilities()).unwrap();
+    let recovery = Recovery::new(member, &lease, &counters, &areas, &numbers, &capabilities()).unwrap();
     pool.lives.set(lives);
     with_member(pool, setup, member, Some(&recovery), |dex, lanes| test(dex, &lanes[0]))
 }

@@ -28,6 +28,7 @@ use dm_core::membership::lease::{Lease, LeaseConfig};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::row::{Joiner, Member};
 use dm_core::verbs::{Label, LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
@@ -400,7 +401,13 @@ impl Stage<'_, '_> {
         let mut seen = Vec::new();
         let takeovers = lane.marked(Mark::TAKEOVER);
         let died = if mode == Mode::Sweep {
-            match self.fabric.drive(row, lane, index.sweep(lane, self.members[0].row), repair, &mut seen)? {
+            match self.fabric.drive(
+                row,
+                lane,
+                index.sweep(lane, self.members[0].row, IndexSet::default()),
+                repair,
+                &mut seen,
+            )? {
                 Drive::Done(swept) => {
                     swept.map_err(|error| format!("the first sweep: {error}"))?;
                     false

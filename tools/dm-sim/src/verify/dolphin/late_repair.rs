@@ -13,6 +13,7 @@ use crate::verify::load::{Ended, start};
 use dm_core::dolphin::parameters::Parameters;
 use dm_core::lane::Lane;
 use dm_core::operation::{Cause, Effect, OperationKind};
+use dm_core::remote::catalog::IndexSet;
 use dm_core::verbs::{Label, Request};
 
 /// The record of all operations.
@@ -59,7 +60,7 @@ fn play(stage: &mut Stage<'_, '_>) -> Result<(), String> {
         Drive::Stopped => {}
         other => return Err(format!("an update that clears no field: {other:?}")),
     }
-    let sweep = opened[SWEEPER].sweep(&lanes[SWEEPER], row);
+    let sweep = opened[SWEEPER].sweep(&lanes[SWEEPER], row, IndexSet::default());
     match stage.fabric.drive(sweepers.0, &lanes[SWEEPER], sweep, None, &mut Vec::new())? {
         Drive::Done(Ok(swept)) if swept.row_free => {}
         other => return Err(format!("a sweep while a repair is under way: {other:?}")),

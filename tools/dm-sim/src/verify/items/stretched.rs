@@ -16,6 +16,7 @@ use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError, Operation, Outcome, Part, RECORD_HEADER_BYTES, ScratchPlan};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::Assumptions;
 use std::future::Future;
@@ -183,8 +184,13 @@ impl<I: Index> Index for Stretched<'_, I> {
         self.index.bulk_finish(lane)
     }
 
-    fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId) -> impl Future<Output = Result<Swept, OpError>> + 'a {
-        self.index.sweep(lane, row)
+    fn sweep<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        row: RowId,
+        done: IndexSet,
+    ) -> impl Future<Output = Result<Swept, OpError>> + 'a {
+        self.index.sweep(lane, row, done)
     }
 
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {

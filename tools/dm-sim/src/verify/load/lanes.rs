@@ -9,6 +9,7 @@ use crate::verify::faults::{FaultKind, Planned};
 use crate::verify::wide::WideOption;
 use crate::workload::Workload;
 use dm_core::operation::{Cause, OpError};
+use dm_core::remote::catalog::IndexSet;
 use dm_core::verbs::{Request, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
@@ -113,7 +114,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         {
             let row = self.rows[usize::from(of.0)];
             *self.doing(at) = Doing::Sweep(of);
-            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row).await) }));
+            return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row, IndexSet::default()).await) }));
         }
         if self.left == 0 && index.has_epochs() && self.keeps_turning(at.compute_node) {
             *self.doing(at) = Doing::Turn;

@@ -21,6 +21,7 @@ use dm_core::marks::Mark;
 use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::OpError;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 
 /// Turns of all live compute nodes that an orphan collection may take.
@@ -207,7 +208,7 @@ impl Stage<'_> {
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         for (dead, row) in rows {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
-            match block_on(lane, &mut fabric, index.sweep(lane, row)).map(|run| run.result) {
+            match block_on(lane, &mut fabric, index.sweep(lane, row, IndexSet::default())).map(|run| run.result) {
                 Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(dead, now_ns),
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", row.0))),
             }

@@ -11,6 +11,7 @@ use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{Assumptions, Guarantees, Label, NodeId, Request};
 use std::ops::Range;
@@ -237,7 +238,7 @@ impl Index for Table {
         Ok(())
     }
 
-    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId) -> Result<Swept, OpError> {
+    async fn sweep<'a>(&'a self, _: &'a Lane<'_>, _: RowId, _: IndexSet) -> Result<Swept, OpError> {
         Ok(Swept::default())
     }
 }

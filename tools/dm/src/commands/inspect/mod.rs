@@ -17,8 +17,11 @@ use crate::tool::{PoolArguments, with_tool};
 use account::{Account, account};
 use dm_core::items::parameters::Parameters;
 use dm_core::lane::Lane;
+use dm_core::membership::redo;
 use dm_core::memory::chunks::{self, Tally};
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind};
+use dm_core::remote::row::RowState;
 use dm_core::verbs::{NodeId, Space};
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::IndexParameters;
@@ -131,6 +134,9 @@ struct RowView {
     /// Live rows: for how long, at least, the heartbeat has not moved; 0 if it moved.
     unresponsive_ms: Option<u64>,
     locks_held: usize,
+    /// The indexes that it has open, or had when it died; a number instead of the name of one that the catalog does not have.
+    /// `None`: it has not said.
+    open: Option<Vec<String>>,
     /// Its log ring, if it owns keys.
     ring: Option<RingView>,
     host: Option<String>,
@@ -228,6 +234,8 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
         let mut see = |chunk, entry| {
             tally.count(entry);
             if let Ok(ChunkEntry::Granted(grant)) = entry
+                // Redo records are for all indexes of a compute node.
+                && grant.index != IndexNumber::NONE
                 && !entries.iter().any(|index| index.number == grant.index)
             {
                 orphaned_chunks.push(Orphan {
@@ -311,6 +319,19 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
     }
     let identity = pool.descriptions()[0].identity;
     let rings = rows.iter().map(|member| Access { pool, fabric, lane }.ring(member)).collect::<Result<Vec<_>, _>>()?;
+    let mut open = Vec::new();
+    for member in &rows {
+        let named = (member.row, member.word.incarnation());
+        let listed = on_lane(fabric, lane, |fabric, lane| {
+            block_on(fabric, lane, redo::open_indexes(lane, &pool.geometry()[0], named, 0))
+        });
+        let listed = listed.map_err(Failure::run)?.filter(|_| member.state != RowState::Free);
+        let name = |number: IndexNumber| {
+            let entry = entries.iter().find(|entry| entry.number == number);
+            entry.map_or_else(|| number.get().to_string(), |entry| entry.name().to_owned())
+        };
+        open.push(listed.map(|listed| listed.iter().map(name).collect()));
+    }
     Ok(Inspection {
         pool: pool_name(identity.pool_id),
         incarnation: identity.pool_incarnation,
@@ -320,7 +341,9 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
         rows: rows
             .into_iter()
             .zip(rings)
-            .map(|(member, ring)| RowView {
+            .zip(open)
+            .map(|((member, ring), open)| RowView {
+                open,
                 row: member.row.0,
                 state: member.state.name(),
                 incarnation: member.word.incarnation(),
@@ -498,6 +521,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         if let Some(ms) = row.lease_ms {
             write!(text, ", lease {ms} ms")?;
         }
+        if let Some(open) = row.open.as_ref().filter(|open| !open.is_empty()) {
+            write!(text, ", has {} open", quoted(open))?;
+        }
         match row.unresponsive_ms {
             Some(0) if *watched_ms > 0 => write!(text, ", beats (heartbeat {})", row.heartbeat)?,
             Some(ms) if *watched_ms > 0 => {
@@ -544,4 +570,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// Names of indexes, as messages have them.
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@ use crate::check::Call;
 use crate::verify::accounting::{Node, account};
 use crate::verify::crash::cases::{CutOperation, KEYS};
 use crate::verify::crash::serial_fabric::Drive;
+use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::place::NodeClass;
 use dm_core::remote::row::{RowState, RowWord};
@@ -27,8 +28,13 @@ impl Stage<'_, '_> {
         self.give_away(last)?;
         let dead = self.dead.clone();
         for (number, &dead) in (1..).zip(&dead) {
-            let swept =
-                self.fabric.drive(row_of(last).0, lane, index.sweep(lane, row_of(dead)), None, &mut Vec::new())?;
+            let swept = self.fabric.drive(
+                row_of(last).0,
+                lane,
+                index.sweep(lane, row_of(dead), IndexSet::default()),
+                None,
+                &mut Vec::new(),
+            )?;
             if !matches!(swept, Drive::Done(Ok(swept)) if swept.row_free) {
                 return Err(format!("sweeping row {}: {swept:?}", row_of(dead).0));
             }
