@@ -3,7 +3,7 @@
 //! A search is bounded; a history that exceeds the bound is [`Verdict::TooHard`], never passed.
 
 use crate::check::history::{Answer, History, OpId};
-use crate::check::loss::add_losses;
+use crate::check::loss::{losses, next_choice};
 use crate::check::model::{Item, Step};
 use crate::check::scan::{expand, page_fault};
 use crate::check::search::{Found, Search, SearchLimit};
@@ -94,12 +94,9 @@ impl Checker {
             let key = run[0].0;
             self.run.clear();
             self.run.extend(run.iter().map(|(_, item)| *item));
-            add_losses(history, history.initial_of(key), &mut self.run);
             self.statistics.keys += 1;
             self.statistics.items += self.run.len() as u64;
-            let found = self.search.decide(history.initial_of(key), &self.run);
-            self.statistics.steps += self.search.steps();
-            match found {
+            match self.decide(history, key) {
                 Found::Order => {}
                 Found::None { .. } => {
                     verdict = Some(point_violation(&mut self.search, history, key, &self.run));
@@ -114,6 +111,32 @@ impl Checker {
         }
         self.statistics.too_hard += u64::from(too_hard.is_some());
         too_hard.unwrap_or(Verdict::Linearizable)
+    }
+
+    /// Looks for an order of what was done to one key, with any combination of what deaths may have taken back.
+    fn decide(&mut self, history: &History, key: u64) -> Found {
+        let initial = history.initial_of(key);
+        let losses = losses(history, initial, &self.run);
+        let (mut choice, mut steps, mut too_hard) = (vec![0; losses.len()], 0, None);
+        loop {
+            self.run.extend(losses.iter().zip(&choice).filter_map(|(loss, at)| loss.get(*at)));
+            self.run.sort_by_key(|item| item.from);
+            let found = self.search.decide(initial, &self.run);
+            steps += self.search.steps();
+            self.statistics.steps += self.search.steps();
+            match found {
+                Found::Order => return found,
+                Found::None { .. } => {}
+                Found::TooHard(why) => too_hard = Some(why),
+            }
+            if steps > STEPS_MAX_DEFAULT {
+                too_hard = too_hard.or(Some(SearchLimit::Steps(STEPS_MAX_DEFAULT)));
+            }
+            if steps > STEPS_MAX_DEFAULT || !next_choice(&losses, &mut choice) {
+                return too_hard.map_or(found, Found::TooHard);
+            }
+            self.run.retain(|item| !losses.iter().flatten().any(|loss| loss == item));
+        }
     }
 
     /// Fills `items` with what every operation did to every key, by key and then by invocation.
