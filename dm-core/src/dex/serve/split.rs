@@ -189,9 +189,8 @@ impl Dex<'_> {
         match (stamped, full) {
             (_, Some(full)) => return Ok(Begun::Full(full)),
             // The operation looks after its tenure again.
-            (Err(Refused::NoTenure), _) => {}
+            (Err(Refused::NoTenure), _) | (Ok(_), None) => {}
             (Err(refused), _) => self.again(lane, refused).await?,
-            (Ok(_), None) => {}
         }
         Ok(Begun::Again)
     }
