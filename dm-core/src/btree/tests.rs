@@ -218,15 +218,13 @@ fn a_place_that_begins_its_lives_anew_waits_unless_it_had_none() {
 #[test]
 fn a_merge_leaves_no_lock_held_and_is_not_undone() {
     with_index(|bench| {
-        bench.fill(0..8);
+        bench.fill(0..20);
         let (left, right) = bench.leaves();
-        let high = (0..8).filter(|key| {
-            let mut low = [0; 8];
-            crate::layout::stripes::read(&bench.leaf(right), node::LOW_AT, &mut low);
-            *key >= u64::from_be_bytes(low)
-        });
-        let high: Vec<u64> = high.collect();
-        for key in high {
+        let image = bench.leaf(right);
+        let (mut low, mut high) = ([0; 8], [0; 8]);
+        crate::layout::stripes::read(&image, node::LOW_AT, &mut low);
+        assert!(node::read_high(&image, &mut high), "a leaf is to its right");
+        for key in u64::from_be_bytes(low)..u64::from_be_bytes(high) {
             bench.point(OperationKind::Delete, key);
             assert!(bench.lane.lock_records().is_empty(), "after the delete of key {key}");
         }
@@ -340,5 +338,20 @@ fn bytes_that_were_never_written_are_counted_by_nodes() {
             assert_eq!(counted, (nodes - written) * leaf_bytes as u64);
             bench.write(bench.place(LEAF_CHUNK, written as usize, leaf_bytes), &bench.leaf(bench.leaves().0));
         }
+    });
+}
+
+#[test]
+fn a_node_that_was_to_be_linked_and_was_never_written_comes_back() {
+    with_index(|bench| {
+        bench.fill(0..1);
+        let (tree, lane) = (bench.tree(), bench.lane);
+        bench.node.run(lane, tree.reserve(lane, NodeClass::Leaf, 1, NodeId(0))).map_err(|_| ()).unwrap();
+        let fresh = lane.take_to_link(NodeClass::Leaf, NodeId(0)).unwrap();
+        bench.node.run(lane, tree.resolve_pending(bench.sherman, lane)).map_err(|_| ()).unwrap();
+        assert_eq!(lane.pending(), None);
+        let mut ready = Vec::new();
+        tree.nodes.for_each_ready(&mut |_, free| ready.push(free.address));
+        assert!(ready.contains(&fresh.address));
     });
 }

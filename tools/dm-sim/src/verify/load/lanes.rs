@@ -18,8 +18,9 @@ const COLLECTIONS_PERCENT: u32 = 30;
 /// Of 100 calls of a lane after a death, so many are sweeps, in histories with [`WideOption::Sweeps`].
 const SWEEPS_PERCENT: u32 = 6;
 
-/// Between two turns of a compute node that has nothing else to do, in ns.
-const TURNS_APART_NS: u64 = 100_000;
+/// Between two turns of a compute node that has nothing else to do, in ns: some heartbeats. An operation that waits until its
+/// deadline, which is many seconds, has to end before the history has too many steps.
+const TURNS_APART_NS: u64 = 30_000_000;
 
 /// Heartbeats that a lane waits for whose compute node is silent: a silence is shorter.
 const HEARTBEATS_AWAITED: u32 = 64;
