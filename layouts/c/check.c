@@ -151,6 +151,12 @@ _Static_assert(offsetof(struct dm_redo_record_header, repair) * 8 == DM_REDO_REC
 _Static_assert(offsetof(struct dm_redo_record_header, more_offset) * 8 == DM_REDO_RECORD_HEADER_MORE_OFFSET_OFFSET * 8 + DM_REDO_RECORD_HEADER_MORE_OFFSET_BIT && sizeof(((struct dm_redo_record_header *)0)->more_offset) * 8 == DM_REDO_RECORD_HEADER_MORE_OFFSET_BITS, "dm_redo_record_header: more_offset");
 _Static_assert(offsetof(struct dm_redo_record_header, more_bytes) * 8 == DM_REDO_RECORD_HEADER_MORE_BYTES_OFFSET * 8 + DM_REDO_RECORD_HEADER_MORE_BYTES_BIT && sizeof(((struct dm_redo_record_header *)0)->more_bytes) * 8 == DM_REDO_RECORD_HEADER_MORE_BYTES_BITS, "dm_redo_record_header: more_bytes");
 _Static_assert(offsetof(struct dm_redo_record_header, reserved_52) * 8 == DM_REDO_RECORD_HEADER_RESERVED_52_OFFSET * 8 + DM_REDO_RECORD_HEADER_RESERVED_52_BIT && sizeof(((struct dm_redo_record_header *)0)->reserved_52) * 8 == DM_REDO_RECORD_HEADER_RESERVED_52_BITS, "dm_redo_record_header: reserved_52");
+_Static_assert(sizeof(struct dm_open_indexes_line) == DM_OPEN_INDEXES_LINE_STRUCT_BYTES, "dm_open_indexes_line: size");
+_Static_assert(offsetof(struct dm_open_indexes_line, checksum) * 8 == DM_OPEN_INDEXES_LINE_CHECKSUM_OFFSET * 8 + DM_OPEN_INDEXES_LINE_CHECKSUM_BIT && sizeof(((struct dm_open_indexes_line *)0)->checksum) * 8 == DM_OPEN_INDEXES_LINE_CHECKSUM_BITS, "dm_open_indexes_line: checksum");
+_Static_assert(offsetof(struct dm_open_indexes_line, incarnation) * 8 == DM_OPEN_INDEXES_LINE_INCARNATION_OFFSET * 8 + DM_OPEN_INDEXES_LINE_INCARNATION_BIT && sizeof(((struct dm_open_indexes_line *)0)->incarnation) * 8 == DM_OPEN_INDEXES_LINE_INCARNATION_BITS, "dm_open_indexes_line: incarnation");
+_Static_assert(offsetof(struct dm_open_indexes_line, row) * 8 == DM_OPEN_INDEXES_LINE_ROW_OFFSET * 8 + DM_OPEN_INDEXES_LINE_ROW_BIT && sizeof(((struct dm_open_indexes_line *)0)->row) * 8 == DM_OPEN_INDEXES_LINE_ROW_BITS, "dm_open_indexes_line: row");
+_Static_assert(offsetof(struct dm_open_indexes_line, reserved_10) * 8 == DM_OPEN_INDEXES_LINE_RESERVED_10_OFFSET * 8 + DM_OPEN_INDEXES_LINE_RESERVED_10_BIT && sizeof(((struct dm_open_indexes_line *)0)->reserved_10) * 8 == DM_OPEN_INDEXES_LINE_RESERVED_10_BITS, "dm_open_indexes_line: reserved_10");
+_Static_assert(offsetof(struct dm_open_indexes_line, indexes) * 8 == DM_OPEN_INDEXES_LINE_INDEXES_OFFSET * 8 + DM_OPEN_INDEXES_LINE_INDEXES_BIT && sizeof(((struct dm_open_indexes_line *)0)->indexes) * 8 == DM_OPEN_INDEXES_LINE_INDEXES_BITS, "dm_open_indexes_line: indexes");
 _Static_assert(sizeof(struct dm_closed_chunks_word_0) == DM_CLOSED_CHUNKS_WORD_0_STRUCT_BYTES, "dm_closed_chunks_word_0: size");
 _Static_assert(offsetof(struct dm_closed_chunks_word_0, number) * 8 == DM_CLOSED_CHUNKS_WORD_0_NUMBER_OFFSET * 8 + DM_CLOSED_CHUNKS_WORD_0_NUMBER_BIT && sizeof(((struct dm_closed_chunks_word_0 *)0)->number) * 8 == DM_CLOSED_CHUNKS_WORD_0_NUMBER_BITS, "dm_closed_chunks_word_0: number");
 _Static_assert(offsetof(struct dm_closed_chunks_word_0, row) * 8 == DM_CLOSED_CHUNKS_WORD_0_ROW_OFFSET * 8 + DM_CLOSED_CHUNKS_WORD_0_ROW_BIT && sizeof(((struct dm_closed_chunks_word_0 *)0)->row) * 8 == DM_CLOSED_CHUNKS_WORD_0_ROW_BITS, "dm_closed_chunks_word_0: row");
@@ -625,12 +631,12 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
-            0x8d, 0xc0, 0xbb, 0x2f, 0x09, 0x00, 0x02, 0x00,
+            0xed, 0xff, 0xbb, 0x2f, 0x09, 0x00, 0x02, 0x00,
         };
-        expect("chunk_entry, redo images of a compute node that has opened index 4: index", dm_layout_read(bytes, DM_CHUNK_ENTRY_INDEX_OFFSET, DM_CHUNK_ENTRY_INDEX_BIT, DM_CHUNK_ENTRY_INDEX_BITS), UINT64_C(0x4));
-        expect("chunk_entry, redo images of a compute node that has opened index 4: request", dm_layout_read(bytes, DM_CHUNK_ENTRY_REQUEST_OFFSET, DM_CHUNK_ENTRY_REQUEST_BIT, DM_CHUNK_ENTRY_REQUEST_BITS), UINT64_C(0xbeef));
-        expect("chunk_entry, redo images of a compute node that has opened index 4: row", dm_layout_read(bytes, DM_CHUNK_ENTRY_ROW_OFFSET, DM_CHUNK_ENTRY_ROW_BIT, DM_CHUNK_ENTRY_ROW_BITS), UINT64_C(0x9));
-        expect("chunk_entry, redo images of a compute node that has opened index 4: incarnation", dm_layout_read(bytes, DM_CHUNK_ENTRY_INCARNATION_OFFSET, DM_CHUNK_ENTRY_INCARNATION_BIT, DM_CHUNK_ENTRY_INCARNATION_BITS), UINT64_C(0x2));
+        expect("chunk_entry, redo images of a compute node: index", dm_layout_read(bytes, DM_CHUNK_ENTRY_INDEX_OFFSET, DM_CHUNK_ENTRY_INDEX_BIT, DM_CHUNK_ENTRY_INDEX_BITS), UINT64_C(0x1ff));
+        expect("chunk_entry, redo images of a compute node: request", dm_layout_read(bytes, DM_CHUNK_ENTRY_REQUEST_OFFSET, DM_CHUNK_ENTRY_REQUEST_BIT, DM_CHUNK_ENTRY_REQUEST_BITS), UINT64_C(0xbeef));
+        expect("chunk_entry, redo images of a compute node: row", dm_layout_read(bytes, DM_CHUNK_ENTRY_ROW_OFFSET, DM_CHUNK_ENTRY_ROW_BIT, DM_CHUNK_ENTRY_ROW_BITS), UINT64_C(0x9));
+        expect("chunk_entry, redo images of a compute node: incarnation", dm_layout_read(bytes, DM_CHUNK_ENTRY_INCARNATION_OFFSET, DM_CHUNK_ENTRY_INCARNATION_BIT, DM_CHUNK_ENTRY_INCARNATION_BITS), UINT64_C(0x2));
     }
     {
         static const uint8_t bytes[] = {
@@ -663,6 +669,26 @@ int main(void) {
         expect("redo_record, the next step, of two WRITEs, as a repairer copied it: lock", dm_layout_read(bytes, DM_REDO_RECORD_HEADER_LOCK_OFFSET, DM_REDO_RECORD_HEADER_LOCK_BIT, DM_REDO_RECORD_HEADER_LOCK_BITS), UINT64_C(0x4d2));
         expect("redo_record, the next step, of two WRITEs, as a repairer copied it: incarnation", dm_layout_read(bytes, DM_REDO_RECORD_HEADER_INCARNATION_OFFSET, DM_REDO_RECORD_HEADER_INCARNATION_BIT, DM_REDO_RECORD_HEADER_INCARNATION_BITS), UINT64_C(0x2));
         expect("redo_record, the next step, of two WRITEs, as a repairer copied it: step", dm_layout_read(bytes, DM_REDO_RECORD_HEADER_STEP_OFFSET, DM_REDO_RECORD_HEADER_STEP_BIT, DM_REDO_RECORD_HEADER_STEP_BITS), UINT64_C(0x2));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0xaf, 0xfe, 0x55, 0x62, 0x02, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x11, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40,
+        };
+        expect("open_indexes, row 9 has indexes 0, 4 and 254 open: incarnation", dm_layout_read(bytes, DM_OPEN_INDEXES_LINE_INCARNATION_OFFSET, DM_OPEN_INDEXES_LINE_INCARNATION_BIT, DM_OPEN_INDEXES_LINE_INCARNATION_BITS), UINT64_C(0x2));
+        expect("open_indexes, row 9 has indexes 0, 4 and 254 open: row", dm_layout_read(bytes, DM_OPEN_INDEXES_LINE_ROW_OFFSET, DM_OPEN_INDEXES_LINE_ROW_BIT, DM_OPEN_INDEXES_LINE_ROW_BITS), UINT64_C(0x9));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x7b, 0xa4, 0xd1, 0xca, 0x02, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("open_indexes, it has none: incarnation", dm_layout_read(bytes, DM_OPEN_INDEXES_LINE_INCARNATION_OFFSET, DM_OPEN_INDEXES_LINE_INCARNATION_BIT, DM_OPEN_INDEXES_LINE_INCARNATION_BITS), UINT64_C(0x2));
+        expect("open_indexes, it has none: row", dm_layout_read(bytes, DM_OPEN_INDEXES_LINE_ROW_OFFSET, DM_OPEN_INDEXES_LINE_ROW_BIT, DM_OPEN_INDEXES_LINE_ROW_BITS), UINT64_C(0x9));
     }
     {
         static const uint8_t stored[] = {
@@ -1058,6 +1084,6 @@ int main(void) {
     }
     if (failed)
         return 1;
-    printf("132 values of samples are as the goldens say\n");
+    printf("136 values of samples are as the goldens say\n");
     return 0;
 }

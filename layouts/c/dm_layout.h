@@ -19,6 +19,7 @@
 #include "dex_parameters.h"
 #include "chunk_entry.h"
 #include "redo_record.h"
+#include "open_indexes.h"
 #include "closed_chunks.h"
 #include "node_header.h"
 #include "btree_inner.h"
