@@ -85,7 +85,15 @@ pub(super) fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     let loaded = node.with_index(&entry, parameters, &Spending::default(), |index| {
         let mut scratch = vec![0; index.plan().total_bytes];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        Load { index, lane: &lane, fabric: &mut fabric, shape: shape_of(parameters) }.all(records)
+        let mut load = Load { index, lane: &lane, fabric: &mut fabric, shape: shape_of(parameters) };
+        let loaded = load.all(records);
+        if let Err(error) = load.leave() {
+            // Something in the pool may still name this compute node: its row has to be swept.
+            node.mark_unsettled();
+            // What went wrong before says more.
+            return loaded.and(Err(LoadError::End(error)));
+        }
+        loaded
     })??;
     unfinished.name = None;
     Ok(loaded)
@@ -126,7 +134,7 @@ struct Load<'a, 'i, 's, 'm> {
 
 impl Load<'_, '_, '_, '_> {
     fn all<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        mut self,
+        &mut self,
         records: impl Iterator<Item = Result<(K, V), SessionError>>,
     ) -> Result<u64, LoadError> {
         let mut last = Vec::new();
@@ -148,6 +156,15 @@ impl Load<'_, '_, '_, '_> {
             block_on(self.fabric, self.lane, self.index.bulk_finish(self.lane)).map_err(LoadError::End)?;
         }
         Ok(position)
+    }
+
+    /// Gives up what only this compute node has of the index: the next one with its row would take that for its own.
+    fn leave(&mut self) -> Result<(), OpError> {
+        let left = block_on(self.fabric, self.lane, self.index.leave(self.lane));
+        if self.lane.in_doubt() {
+            block_on(self.fabric, self.lane, self.index.settle(self.lane))?;
+        }
+        left
     }
 
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), OpError> {
