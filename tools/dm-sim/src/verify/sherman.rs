@@ -93,7 +93,7 @@ impl TreeKind for Sherman {
     /// An operation that met an unresponsive holder late now checks that holder before it answers, so 30,000 histories
     /// and all points of all cases had no such record. `FAILED_UNSETTLED` needs a request that lands after its lane has
     /// begun another operation. `LOOKS_ONCE` costs time only: a test of many waiters shows it. With `ONE_WINDOW_OF_ROWS` a
-    /// place may be used again too early; few places wait here, and no old pointer led to one in 18,000 histories.
+    /// place may be used again too early; few places wait here, and no history has had an old pointer that led to one.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::TORN_IS_RESIDUE,
