@@ -19,7 +19,7 @@
 //!   and no entry of a chunk table is used twice, though an index is closed and opened again.
 //! - **Redo slots** are made once, for all lanes, and are as long as the largest node needs that the compute node was told
 //!   of ([`ComputeNode::expect_nodes_of`]). An index with larger nodes is refused.
-//! - **The list of open indexes** lies behind the redo slots ([`redo::OpenIndexes`]). It says through which indexes a dead
+//! - **The list of open indexes** lies behind redo slots ([`redo::OpenIndexes`]). It says through which indexes a dead
 //!   row has to be swept, and which of them nobody may drop.
 //! - **Locks in tables** belong to the pool. Two indexes of a compute node may want one lock word. Each has its own local
 //!   queue, so they compete for the word as two compute nodes would, and neither takes the other for dead.

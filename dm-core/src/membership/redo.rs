@@ -15,8 +15,9 @@
 //! A merge has the most redo records under the locks of one lane: of the parent, of the right leaf and of the left
 //! leaf.
 //!
-//! On memory node 0 one more slot follows, the *list* of the indexes that the compute node has open ([`OpenIndexes`]): a
-//! sweep of its row has to find its locks in each of them, and none of them may be dropped.
+//! Behind the slots of the first chunk on memory node 0 follows a line, the *list* of the indexes that the compute node has open
+//! ([`OpenIndexes`]): a sweep of its row has to find its locks in each of them, and none of them may be dropped. Every redo
+//! chunk has room for such a line.
 //!
 //! The row of the compute node *on that memory node* says where its area there is, how long slots are and how many
 //! there are. The row repeats the incarnation for which it was written, and so does every redo record. An area that a
@@ -156,11 +157,10 @@ impl Area {
             .then(|| chunk + u64::from(slot % self.per_chunk.max(1)) * u64::from(self.slot_bytes))
     }
 
-    /// Where the list of open indexes is: in the slot behind the last one.
+    /// Where the list of open indexes is: behind the slots of the first chunk.
     fn list(&self) -> Option<u64> {
-        let per_chunk = self.per_chunk.max(1);
-        let chunk = *self.chunks.get((self.slots / per_chunk) as usize)?;
-        (chunk != 0).then(|| chunk + u64::from(self.slots % per_chunk) * u64::from(self.slot_bytes))
+        let first = self.chunks.first().copied().filter(|first| *first != 0)?;
+        Some(first + u64::from(self.per_chunk) * u64::from(self.slot_bytes))
     }
 
     /// Slot `position` of a lane.
@@ -176,7 +176,7 @@ impl Area {
             return Ok(None);
         }
         let whole_lines = slot_bytes >= HEADER_BYTES as u32 && slot_bytes.is_multiple_of(HEADER_BYTES as u32);
-        let per_chunk = if whole_lines { geometry.chunk_bytes / u64::from(slot_bytes) } else { 0 };
+        let per_chunk = if whole_lines { slots_of_chunk(geometry, slot_bytes) } else { 0 };
         if per_chunk == 0 || u64::from(slots) > per_chunk * REDO_CHUNKS as u64 {
             return Err("a row announces redo slots that fit no chunk");
         }
@@ -190,6 +190,11 @@ impl Area {
         }
         Ok(Some(Self { chunks, per_chunk: u32::try_from(per_chunk).unwrap_or(u32::MAX), slot_bytes, slots }))
     }
+}
+
+/// Slots that a chunk has room for, in front of a list.
+const fn slots_of_chunk(geometry: &NodeGeometry, slot_bytes: u32) -> u64 {
+    geometry.chunk_bytes.saturating_sub(OpenIndexes::BYTES as u64) / slot_bytes as u64
 }
 
 /// Why a compute node has no redo areas.
@@ -245,14 +250,13 @@ pub async fn prepare(
     let slots = u32::from(lanes) * SLOTS_PER_LANE as u32;
     for (number, (geometry, area)) in geometry.iter().zip(areas.iter_mut()).enumerate() {
         let node = NodeId(number as u16);
-        let per_chunk = geometry.chunk_bytes / u64::from(slot_bytes);
-        let lists = u32::from(node == HOME);
-        let room = (per_chunk * REDO_CHUNKS as u64).saturating_sub(u64::from(lists));
+        let per_chunk = slots_of_chunk(geometry, slot_bytes);
+        let room = per_chunk * REDO_CHUNKS as u64;
         if u64::from(slots) > room {
             return Err(RedoError::TooLarge { node, lanes, slot_bytes, room });
         }
         let mut chunks = [0; REDO_CHUNKS];
-        let wanted = u64::from(slots + lists).div_ceil(per_chunk.max(1)) as usize;
+        let wanted = u64::from(slots).div_ceil(per_chunk.max(1)) as usize;
         for chunk in chunks.iter_mut().take(wanted) {
             let request = requests.next().ok_or(RedoError::PoolFull { node })?;
             let grant = Grant::new(member, ChunkKind::Redo, IndexNumber::NONE, request);

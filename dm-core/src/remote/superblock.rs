@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 pub const MAGIC: [u8; 8] = *b"dm-pool\n";
 
 /// The format version that this code reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Bytes reserved for the superblock. It may grow within its page without moving anything.
 pub const SUPERBLOCK_ROOM_BYTES: u64 = 4096;
@@ -38,7 +38,7 @@ record! {
     /// The superblock as stored.
     pub struct Superblock {
         magic: [u8; 8] = "\"dm-pool\\n\"",
-        format_version: Le32 = "2",
+        format_version: Le32 = "3",
         reserved_12: Le32 = "zero",
         features_compatible: Le64 = "features a reader may ignore",
         features_read_only: Le64 = "features without which a reader must not write",

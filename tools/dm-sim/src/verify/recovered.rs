@@ -104,7 +104,9 @@ impl<K: TreeKind> Subject for Recovered<K> {
         let slot_bytes = (HEADER_BYTES + case.pool().redo_bytes()).next_multiple_of(HEADER_BYTES);
         let slots = SLOTS_PER_LANE * usize::from(case.lanes.iter().copied().max().unwrap_or(1));
         let (leaf_bytes, inner_bytes) = case.parameters.node_bytes();
-        let chunk_bytes = (slots.div_ceil(REDO_CHUNKS) * slot_bytes).max(leaf_bytes).max(inner_bytes);
+        // A line follows.
+        let redo_bytes = slots.div_ceil(REDO_CHUNKS) * slot_bytes + HEADER_BYTES;
+        let chunk_bytes = redo_bytes.max(leaf_bytes).max(inner_bytes);
         case.chunk_bytes = chunk_bytes.next_multiple_of(4096) as u64;
         if !draw.wide.is_empty() {
             case.fit_chunks();
