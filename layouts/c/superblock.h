@@ -98,7 +98,7 @@
 
 struct dm_superblock {
     uint8_t magic[8]; // "dm-pool\n"
-    uint8_t format_version[4]; // 2
+    uint8_t format_version[4]; // 3
     uint8_t reserved_12[4]; // zero
     uint8_t features_compatible[8]; // features a reader may ignore
     uint8_t features_read_only[8]; // features without which a reader must not write
@@ -129,7 +129,7 @@ struct dm_superblock {
 
 // constants
 
-#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(2) // what this describes
+#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(3) // what this describes
 #define DM_SUPERBLOCK_SUPERBLOCK_ROOM_BYTES UINT64_C(4096) // kept for the superblock
 #define DM_SUPERBLOCK_HEAP_ALIGN_BYTES UINT64_C(4096) // chunk 0 begins at, and chunks are, multiples of this
 #define DM_SUPERBLOCK_ROW_COUNT UINT64_C(128) // compute-node rows of a new pool
