@@ -65,6 +65,4 @@ impl<'p, 'm, F: Future> Machine<'p, 'm, F> {
 }
 
 #[cfg(test)]
-pub(crate) mod memory_node;
-#[cfg(test)]
 mod tests;

@@ -9,11 +9,11 @@ use super::sweep::TreeLocks;
 use super::*;
 use crate::index::Index as _;
 use crate::locks::table::{Entry, Waiter};
-use crate::machine::memory_node::MemoryNode;
 
 use crate::membership::Numbers;
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use crate::membership::redo::{self, Area};
+use crate::memory::memory_node::MemoryNode;
 use crate::memory::node_pool::{FreeNode, NodeLimbo, NodeSlab, WaitingNode};
 use crate::memory::orphans::CollectedOrphans;
 use crate::memory::{Epochs, LimboList};

@@ -63,6 +63,8 @@ pub mod free_list;
 pub mod limbo;
 pub mod mark_bitmap;
 pub(crate) mod marks;
+#[cfg(test)]
+pub(crate) mod memory_node;
 pub mod mutants;
 pub mod node_pool;
 pub mod orphans;

@@ -4,18 +4,13 @@ use super::accounting::Holdings;
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Opened, PoolState, Subject};
+use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Joining, Opened, PoolState, Subject};
 use crate::config::Config;
 use crate::memory::Memories;
 use dm_core::lane::Lane;
 use dm_core::remote::row::Member;
 use dm_core::verbs::{Guarantees, NodeId};
 use std::cell::Cell;
-use std::future::Future;
-use std::pin::Pin;
-
-/// The future of a compute node that joins.
-pub type Joining<'l> = Pin<Box<dyn Future<Output = Result<Membership, String>> + 'l>>;
 
 /// The methods of [`Subject`] of the same names.
 pub trait Prepared {

@@ -4,7 +4,6 @@ use super::accounting::{Holdings, Node};
 use super::coding::Coding;
 use super::draw::Draw;
 use super::membership::Membership;
-use super::prepared::Joining;
 use super::wide::WideOptions;
 use crate::config::Config;
 use crate::memory::Memories;
@@ -102,6 +101,9 @@ pub struct InnerNodeImages {
     /// The pool's epoch at that time.
     pub epoch: u32,
 }
+
+/// The future of a compute node that joins.
+pub type Joining<'l> = Pin<Box<dyn Future<Output = Result<Membership, String>> + 'l>>;
 
 /// An index that one compute node has opened; it hides the type.
 pub trait Opened {

@@ -1,9 +1,9 @@
 //! A memory node in this process's memory, and lanes that are driven over it, verb by verb: for tests of rooms.
 
 extern crate std;
-use super::{Step, poll_once};
 use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
+use crate::machine::{Step, poll_once};
 use crate::remote::NodeGeometry;
 use crate::remote::superblock::small_for_tests;
 use crate::verbs::{Completion, Flags, Label, Request, Status, Verb};
