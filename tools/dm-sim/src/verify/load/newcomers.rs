@@ -1,6 +1,6 @@
 //! Compute nodes that join while others work: histories with [`WideOption::Rejoin`].
 //!
-//! A compute node that died comes back as one that has lost all it knew. Its life has a number of its own, and lanes of its
+//! A compute node that died joins again as a new process, with empty memory. Its life has a number of its own, and lanes of its
 //! own. It joins over the fabric, among the requests of the others: in the row that a sweep has freed, with the next incarnation,
 //! or in another row, while its old one is not swept. Then it opens the index and takes part in the load.
 
@@ -19,7 +19,7 @@ use std::cell::Cell;
 /// Of 100 compute nodes that died, so many come back before their row is swept.
 const AT_ONCE_PERCENT: u32 = 20;
 
-/// A compute node comes back within this time after its death or after the sweep, in ns.
+/// A dead compute node joins again within this time after its death, or after the sweep of its row, in ns.
 const COMES_BACK_NS: u32 = 60_000;
 
 /// Of 100 compute nodes that came back, so many die again.
