@@ -56,7 +56,7 @@ const NODE_BYTES_MIN: usize = 2 << 10;
 ///
 /// let users = Table::<u64, [u8; 32]>::open_with(&pool, "users", &index, &options)?;
 /// let visits = Table::<(u64, u64), u64>::open_with(&pool, "visits", &index, &options)?;
-/// users.insert(7, b"a value of 32 bytes ............").wait()?;
+/// users.insert(7, *b"a value of 32 bytes ............").wait()?;
 /// visits.insert((7, 1), 1).wait()?;
 /// assert_eq!(users.session().member(), visits.session().member());
 /// # Ok(())
