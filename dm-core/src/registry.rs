@@ -18,32 +18,13 @@ use thiserror::Error;
 #[macro_export]
 macro_rules! for_each_kind {
     ([$($make:tt)*] $($argument:tt)*) => {
-        $crate::kinds_with_dex! { [$($make)*] [
+        $crate::kinds_of_this_build! { [$($make)*] [
             Sherman sherman,
             Chime chime,
             Smart smart,
-            Dolphin dolphin
+            Dolphin dolphin,
+            Dex dex
         ] $($argument)* }
-    };
-}
-
-/// Passes on the kinds that every build has, and behind them DEX.
-#[cfg(feature = "dex")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! kinds_with_dex {
-    ([$($make:tt)*] [$($kinds:tt)*] $($argument:tt)*) => {
-        $crate::kinds_of_this_build! { [$($make)*] [$($kinds)*, Dex dex] $($argument)* }
-    };
-}
-
-/// Passes on the kinds that every build has: this one has no DEX.
-#[cfg(not(feature = "dex"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! kinds_with_dex {
-    ([$($make:tt)*] [$($kinds:tt)*] $($argument:tt)*) => {
-        $crate::kinds_of_this_build! { [$($make)*] [$($kinds)*] $($argument)* }
     };
 }
 

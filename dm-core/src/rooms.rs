@@ -2,8 +2,6 @@
 //!
 //! A room of a kind of index needs no line here: the [registry](crate::registry) names it.
 
-#[cfg(not(feature = "dex"))]
-use crate::dex;
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::Mutant;
 use crate::{btree, compute, index, items, lane, layout, locks, membership, memory, pages, radix, recovery};
@@ -23,8 +21,6 @@ macro_rules! rooms {
             btree::marks::DECLARED,
             radix::marks::DECLARED,
             $(crate::$kind::marks::DECLARED,)*
-            #[cfg(not(feature = "dex"))]
-            dex::marks::DECLARED,
             items::marks::DECLARED,
         ];
 
@@ -40,8 +36,6 @@ macro_rules! rooms {
             btree::mutants::DECLARED,
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*
-            #[cfg(not(feature = "dex"))]
-            dex::mutants::DECLARED,
             items::mutants::DECLARED,
         ];
     };

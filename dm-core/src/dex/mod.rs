@@ -12,8 +12,7 @@
 //! ```
 //!
 //! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
-//! leaves and merges them, recovers the entries of dead owners, and gives its own up. Only builds with the
-//! feature `dex` have the kind in their [registry](crate::registry): it has not passed as many histories as the others. A
+//! leaves and merges them, recovers the entries of dead owners, and gives its own up. A
 //! session that is closed gives its entries up, so that another compute node can claim them.
 //!
 //! | room | what it is | exists |

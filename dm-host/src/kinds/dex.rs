@@ -1,6 +1,4 @@
-//! DEX indexes, in builds that have them.
-
-#![cfg(feature = "dex")]
+//! DEX indexes.
 
 use super::{Evidence, Kind};
 use crate::assembly::tree::{Sizes, TreeRoom, TreeStorage};

@@ -10,7 +10,6 @@ mod session_support;
 mod bulk;
 mod calls;
 mod closing;
-#[cfg(feature = "dex")]
 mod dex;
 mod dropping;
 mod items;

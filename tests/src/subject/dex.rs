@@ -1,6 +1,4 @@
-//! DEX as a subject, in builds that have it.
-
-#![cfg(feature = "dex")]
+//! DEX as a subject.
 
 use super::items::UnderItems;
 use super::{Shape, Subject};

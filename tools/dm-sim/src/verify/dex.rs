@@ -1,7 +1,5 @@
 //! DEX as a subject: few entries of the ownership table, and page caches in which nearly every operation evicts a leaf.
 
-#![cfg(feature = "dex")]
-
 mod cases;
 
 use super::btree::{memory_walk_of_btree, test_access_of_btree};

@@ -1,6 +1,4 @@
-//! DEX on the command line, in builds that have it.
-
-#![cfg(feature = "dex")]
+//! DEX on the command line.
 
 use super::{CommandLine, NoOptions, Options, Spans};
 use crate::failure::Failure;

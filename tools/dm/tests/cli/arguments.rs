@@ -13,8 +13,6 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --key-bytes 65", ["--key-bytes", "8 to 64"]),
         ("bench --value-bytes 1025", ["--value-bytes", "8 to 1024"]),
         ("bench --no-such-option", ["--no-such-option", "unexpected"]),
-        #[cfg(not(feature = "dex"))]
-        ("bench --index dex", ["dex", "sherman"]),
         ("bench --without nothing", ["nothing", "entry-writes"]),
         ("bench -p recordcont=1", ["recordcont", "recordcount"]),
         ("bench -p readproportion=2 --workload c", ["readproportion", "from 0 to 1"]),

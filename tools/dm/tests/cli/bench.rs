@@ -46,7 +46,6 @@ fn several_compute_nodes_of_a_process_run_all_workloads() {
     assert!(out.contains(": 3 compute nodes x ") && out.contains("checked: ") && !out.contains("owners"), "{out}");
 }
 
-#[cfg(feature = "dex")]
 #[test]
 fn owners_draw_their_own_keys() {
     let directory = tempfile::tempdir().unwrap();
@@ -67,7 +66,6 @@ fn owners_draw_their_own_keys() {
     }
 }
 
-#[cfg(feature = "dex")]
 #[test]
 fn owners_without_keys_are_told() {
     let few = "bench --index dex --workload c --records 1000 --operations 1000 --threads 1 --lanes 1 --memory-nodes 1";

@@ -1,6 +1,4 @@
-//! Indexes whose keys have owners, in builds that have such a kind.
-
-#![cfg(feature = "dex")]
+//! Indexes whose keys have owners.
 
 use crate::repair::shell_on;
 use crate::{Nodes, dm, dm_fed};
