@@ -77,7 +77,7 @@ pub struct Spending {
     /// Which leaves get a place there.
     pub admission: Admission,
     /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as the pool's chunks have room for. A
-    /// quarter as many are kept in this process.
+    /// quarter as many, and at most 8192, are kept in this process.
     pub log_lines: usize,
     /// What an answer means, unless a lane says otherwise (DEX).
     pub level: Level,

@@ -8,6 +8,7 @@
 //! - `sequence`: sequence words keep lines whole, even where vector moves would do.
 //! - `scattered`: keys as if drawn from the whole key space, not at equal distances. `space30`: the same, from a space
 //!   of 2^30 keys. `dense`: 0, 1, 2 .. Those that are inserted follow, in any order.
+//! - `at-cache`, `at-pool`: what a DEX answer means. `quarter`: its page cache has room for a quarter of the leaves.
 //! - `zipf`: keys are drawn by Zipf's law with YCSB's exponent, the popular ones anywhere.
 //! - `instructions`: not time, but how many instructions an operation takes. `long`: many rounds, to use a profiler.
 //!
@@ -23,6 +24,7 @@
 
 mod instructions;
 
+use dm_core::dex::serve::Level;
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -356,7 +358,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     let parameters = IndexParameters::with_sizes(kind, 8, 8).expect("an index of this program");
     let record_bytes = if parameters.leaf_span() == 1 { 160 } else { 48 };
     let spec = RegionSpec {
-        region_bytes: (asked.records * record_bytes).next_multiple_of(1 << 21) + (256 << 20),
+        region_bytes: (asked.records * record_bytes).next_multiple_of(1 << 21) + (512 << 20),
         device_bytes: 262_144,
         mode: if asked.wished("sequence") { LineMode::Sequence } else { Verdict::of_this_machine().mode },
         backing: if asked.wished("huge") { Backing::HugeTlb } else { Backing::Memfd },
@@ -368,7 +370,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         node: NodeId(0),
         nodes: 1,
         region_bytes: spec.region_bytes,
-        chunk_bytes: 1 << 20,
+        chunk_bytes: 8 << 20,
         lock_count: 32_768,
         device_bytes: 262_144,
         redo_row_bytes: 0,
@@ -395,6 +397,13 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     spending.options.rdwc = shares;
     spending.options.chain_lock_read = asked.wished("chain");
     spending.hotspot_bytes = if asked.wished("hotspot") { 32 << 20 } else { 0 };
+    spending.level =
+        Level::ALL[1..].iter().copied().find(|level| asked.wished(&format!("at-{}", level.name()))).unwrap_or_default();
+    // Several records for each leaf, so that several changes share a flush.
+    spending.log_lines = usize::try_from(asked.records / 8).unwrap_or(usize::MAX);
+    // Inserts add leaves.
+    let leaves_bytes = asked.records * 32;
+    spending.page_cache_bytes = if asked.wished("quarter") { leaves_bytes / 4 } else { 2 * leaves_bytes + (16 << 20) };
     with_index(&place, &parameters, &spending, |index| {
         dm_core::match_kind!(index, AnyIndex(form) => drive(asked, kind, form.below(), &mut fabrics, rounds, answers));
     })

@@ -24,6 +24,9 @@ use zerocopy::FromBytes;
 /// of leaves that are not flushed.
 const RING_PER_STAGED: usize = 4;
 
+/// Most lines that are staged: 512 KiB, which stay in a processor's cache until they are posted.
+const STAGED_MAX: usize = 8 << 10;
+
 impl Kind for Parameters {
     type Index<'s> = Dex<'s>;
 
@@ -141,7 +144,7 @@ impl Storage {
         // Any memory node may get the ring.
         let most = place.geometry.iter().map(|node| Ring::lines_max(node.chunk_bytes)).min().unwrap_or(0);
         let log_lines = spending.log_lines.min(usize::try_from(most).unwrap_or(usize::MAX));
-        let staged = (log_lines / RING_PER_STAGED).max(STAGING_LINES_MIN);
+        let staged = (log_lines / RING_PER_STAGED).clamp(STAGING_LINES_MIN, STAGED_MAX);
         let bytes = spending.page_cache_bytes;
         // If they are too few, the store refuses them and says how many it needs.
         let pages = huge_zeroes(usize::try_from(bytes).unwrap_or(usize::MAX) / 4 * 4);

@@ -16,7 +16,6 @@
 
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{Le16, Le32, Le64, record};
-use crate::membership::redo::CRC;
 use crate::pages::lsn::Lsn;
 use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
@@ -50,6 +49,10 @@ pub const RECORD_LINES_MAX: usize = lines_of_bytes(KEY_BYTES_MAX + VALUE_BYTES_M
 const_assert!(RECORD_LINES_MAX <= u8::MAX as usize);
 
 const CHECKSUM_BYTES: usize = size_of::<Le32>();
+
+/// CRC-32C sixteen bytes at a time, from 16 KiB of tables: every change of a cached leaf makes a record, and has little else
+/// to do.
+static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
 /// Lines of a record whose key and value have `bytes` bytes together.
 pub const fn lines_of_bytes(bytes: usize) -> usize {

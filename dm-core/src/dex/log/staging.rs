@@ -178,6 +178,11 @@ impl<'s> Log<'s> {
         distance > 0 || self.state.lock().is_durable(lsn.line())
     }
 
+    /// Whether lines that are not durable keep the head from moving: then no flush makes room.
+    pub fn is_held_by_lines(&self) -> bool {
+        self.state.lock().is_held_by_lines()
+    }
+
     /// See [`Appender::head_bound`].
     #[inline]
     pub fn head_bound(&self) -> HeadBound {
@@ -216,6 +221,9 @@ impl<'s> Log<'s> {
 
     /// Copies lines of a flight to `out`, and closes the records that begin among them. `first` begins a record.
     pub(super) fn copy(&self, first: u64, end: u64, out: &mut [u8]) {
+        // Behind these lines are those of a longer flight.
+        let bytes = (end.saturating_sub(first) as usize * LINE_BYTES).min(out.len());
+        let out = out.get_mut(..bytes).unwrap_or_default();
         for (line, bytes) in (first..end).zip(out.chunks_exact_mut(LINE_BYTES)) {
             for (word, bytes) in self.words(line).iter().zip(bytes.chunks_exact_mut(4)) {
                 bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());

@@ -193,6 +193,12 @@ impl Appender {
         self.head
     }
 
+    /// Whether the head is at the first line that is not durable.
+    #[inline]
+    pub const fn is_held_by_lines(&self) -> bool {
+        self.head == self.durable
+    }
+
     /// The flight under way.
     #[inline]
     pub const fn flight(&self) -> Option<Flight> {

@@ -85,7 +85,10 @@ impl Dex<'_> {
         match full {
             Full::Ring { .. } => {
                 let flushed = self.flush_one(lane, Flush::Oldest).await?;
-                // What is not durable keeps the head, too.
+                // What is not durable keeps the head, too. Else it stays staged, for longer flights.
+                if flushed == Flushing::Page && !self.log.is_held_by_lines() {
+                    return Ok(());
+                }
                 let posted = append::post_staged(self.site()?, lane).await?;
                 if flushed == Flushing::Nothing && !posted {
                     self.store.yield_now(lane).await?;

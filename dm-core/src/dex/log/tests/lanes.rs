@@ -375,6 +375,24 @@ fn too_little_room_is_refused() {
 /// One thread looks a record up; another one posts it, and completes its flight. Then nothing is staged, and the record is
 /// durable. More than one thread is needed to come between.
 #[test]
+fn a_flight_closes_its_own_records_only() {
+    let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
+    let marks: Vec<AtomicU32> = (0..mark_words(1)).map(|_| AtomicU32::new(0)).collect();
+    let log = Log::new(STAGING_LINES_MIN as u64 + 1, &staging, &marks, 1).unwrap();
+    log.set_seal(SEAL);
+    let change = Change::Put { key: b"key", value: b"value" };
+    let lsn = log.stage(0, 1, change).unwrap();
+    // As if a longer flight had left lines there, each of which begins a record of one line.
+    let mut room = vec![1; 3 * LINE_BYTES];
+    log.copy(0, 1, &mut room);
+    let mut record = vec![0; LINE_BYTES];
+    Record { lsn, entry: 0, change }.write(SEAL.incarnation, &mut record);
+    SEAL.close(&mut record);
+    assert_eq!(room[..LINE_BYTES], record[..]);
+    assert!(room[LINE_BYTES..].iter().all(|&byte| byte == 1), "lines of another flight were changed");
+}
+
+#[test]
 fn a_record_that_another_thread_has_posted_meanwhile_is_durable() {
     const THREADS: u16 = 2;
     let geometry = small_for_tests();
