@@ -275,7 +275,7 @@ impl<'s> Recovery<'s> {
     }
 
     #[inline]
-    fn progress_counter(&self, lane: &Lane<'_>) -> Option<&'s ProgressCounter> {
+    pub(crate) fn progress_counter(&self, lane: &Lane<'_>) -> Option<&'s ProgressCounter> {
         self.progress_counters.get(usize::from(lane.id().0))
     }
 

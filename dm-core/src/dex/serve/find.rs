@@ -177,6 +177,20 @@ impl Dex<'_> {
         Ok(None)
     }
 
+    /// READs of leaves begin that other lanes may wait for. If they do not end, the heartbeat does.
+    pub(super) fn begin_fills(&self, lane: &Lane<'_>) {
+        if let Some(recovery) = self.tree.recovery {
+            recovery.begin_work(lane);
+        }
+    }
+
+    /// They have ended.
+    pub(super) fn end_fills(&self, lane: &Lane<'_>) {
+        if let Some(recovery) = self.tree.recovery {
+            recovery.end_work(lane);
+        }
+    }
+
     /// READs a leaf into node image 0, whose fill this lane has, and judges it.
     pub(super) async fn fill(
         &self,
@@ -193,7 +207,12 @@ impl Dex<'_> {
         };
         // Nobody writes it meanwhile, if it is this compute node's; another's that is torn is READ again for a while, and
         // then it is no leaf to go on with.
+        self.begin_fills(lane);
         let read = Tree::read_locked(lane, target, false, look).await;
+        // Of a request that failed, settling says that it is over.
+        if !matches!(read, Err(OpError { cause: Cause::Verb(_), .. })) {
+            self.end_fills(lane);
+        }
         match read {
             Ok(Some(FenceCheck::Here)) => Ok(Look::Seen(())),
             Ok(Some(elsewhere)) => Ok(Look::Elsewhere(elsewhere)),

@@ -211,7 +211,9 @@ impl Dex<'_> {
             let _ = brought.push(lsn);
         }
         if !fills.is_empty() {
+            self.begin_fills(lane);
             lane.port().submit().await?;
+            self.end_fills(lane);
         }
         for (i, fill) in &fills {
             self.end_brought(lane, *i, fill).await?;

@@ -216,3 +216,34 @@ fn a_finder_may_die_at_any_line_too() {
     }
     assert!(deaths > 20, "{deaths}");
 }
+
+#[test]
+fn a_leaf_on_its_way_is_work_that_the_heartbeat_vouches_for() {
+    let pool = empty_pool();
+    with_owner(&pool, 1, usize::MAX, |dex, lane| {
+        work(&pool, dex, lane, Level::Log, &mut Told::default());
+        pool.run(lane, dex.leave(lane)).unwrap();
+    });
+    // All that this one does is to READ leaves.
+    with_owner(&pool, 2, usize::MAX, |dex, lane| {
+        let counter = dex.tree.recovery.unwrap().progress_counter(lane).unwrap();
+        let mut fills = 0;
+        for key in 0..KEYS {
+            set(dex, lane, key, 0, 0);
+            let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Get)));
+            lane.port().start();
+            loop {
+                match poll_once(lane.port(), future.as_mut()) {
+                    Step::Done(result) => break assert!(result.is_ok(), "{result:?}"),
+                    Step::Waiting => {}
+                    Step::Requests => {
+                        fills += counter.under_way();
+                        pool.execute(lane);
+                    }
+                }
+            }
+            assert_eq!(counter.under_way(), 0, "a get has ended");
+        }
+        assert!(fills > 0);
+    });
+}
