@@ -20,7 +20,7 @@ use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{GENERATIONS, Participant};
-use dm_core::pages::Admission;
+use dm_core::pages::{Admission, Cooling};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::row::Member;
@@ -76,6 +76,8 @@ pub struct Spending {
     pub page_cache_bytes: u64,
     /// Which leaves get a place there.
     pub admission: Admission,
+    /// How leaves leave that place (DEX).
+    pub cooling: Cooling,
     /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as the pool's chunks have room for. A
     /// quarter as many, and at most 8192, are kept in this process.
     pub log_lines: usize,
@@ -108,6 +110,7 @@ impl Default for Spending {
             collected_chunks: 16,
             page_cache_bytes: 64 << 20,
             admission: Admission::PUBLISHED,
+            cooling: Cooling::Map,
             log_lines: 32 << 10,
             level: Level::default(),
             options: Options::default(),

@@ -262,7 +262,8 @@ impl ComputeNode {
 
     /// Creates an index whose keys have owners, one for each part of the keys: the first part begins at the least key, and each
     /// of the others at one of `boundaries`, which ascend. The parameters have to say that boundaries are given, and how
-    /// many parts there are. Without boundaries this is [`ComputeNode::create_index`].
+    /// many parts there are. If they say that keys are cut at quantiles, `boundaries` is a sample of keys, ascending: each part
+    /// has as many of them. Without boundaries this is [`ComputeNode::create_index`].
     ///
     /// The index exists before its boundaries do: if this process dies in between, nobody can open it, and it has to be
     /// dropped.

@@ -12,7 +12,7 @@ use dm_core::dex::serve::{Dex, OwnersRoom, Parts};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
 use dm_core::memory::chunks::RequestIds;
-use dm_core::pages::{Cooling, PageStore, Shape};
+use dm_core::pages::{PageStore, Shape};
 use dm_core::registry::{KindParameters, ParameterError};
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
@@ -83,17 +83,28 @@ impl Kind for Parameters {
         Ok(())
     }
 
+    fn cuts_at_quantiles(&self) -> bool {
+        self.cut == Cut::Quantiles
+    }
+
     fn table(
         &self,
         number: IndexNumber,
         pool_incarnation: u64,
         boundaries: &[Vec<u8>],
     ) -> Result<Option<Vec<u8>>, ParameterError> {
-        if self.cut != Cut::Given {
+        if let Cut::Even { .. } = self.cut {
             let no = |_| ParameterError::Boundaries { entry: 1, what: "keys are not cut at boundaries that are given" };
             return boundaries.first().map_or(Ok(None), |boundary| Err(no(boundary)));
         }
         let (given, entries) = (boundaries.len() as u64 + 1, u64::from(self.entries));
+        if self.cut == Cut::Quantiles {
+            let mut image = vec![0; self.table_shape()?.bytes()];
+            let writer = self.begin_table(number, pool_incarnation, &mut image)?;
+            let key = |at: u64| boundaries.get(at as usize).map_or(&[][..], Vec::as_slice);
+            writer.quantiles(self.entries, boundaries.len() as u64, key)?;
+            return Ok(Some(image));
+        }
         if given < entries {
             let entry = u32::try_from(given).unwrap_or(u32::MAX);
             return Err(ParameterError::Boundaries { entry, what: "its boundary, the least key, is not given" });
@@ -121,8 +132,8 @@ fn page_shape(leaf_bytes: usize, spending: &Spending) -> Result<Shape, AssemblyE
     let many = || AssemblyError::Impossible("more lanes, or leaves READ at once, than a page cache serves");
     let lanes = u16::try_from(spending.lanes).map_err(|_| many())?;
     let fills_per_lane = u16::try_from(spending.leaves_at_once.max(1)).map_err(|_| many())?;
-    let admission = spending.admission;
-    Ok(Shape { page_bytes: leaf_bytes, lanes, fills_per_lane, cooling: Cooling::Map, admission })
+    let (admission, cooling) = (spending.admission, spending.cooling);
+    Ok(Shape { page_bytes: leaf_bytes, lanes, fills_per_lane, cooling, admission })
 }
 
 /// What one compute node's copy of a DEX index borrows besides the memory of its inner nodes.

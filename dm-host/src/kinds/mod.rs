@@ -68,8 +68,14 @@ pub trait Kind: KindParameters + 'static {
         self.with_each(slice::from_ref(place), spending, of_one)?.ok_or(AssemblyError::Impossible("an index nowhere"))
     }
 
-    /// The image of the ownership table of a new index, whose keys are cut at `boundaries`. `None`: the index has none, or the
-    /// first compute node that opens it makes it. `Err`: these boundaries make none.
+    /// Whether keys are cut at quantiles of a sample, which the creator has to give.
+    fn cuts_at_quantiles(&self) -> bool {
+        false
+    }
+
+    /// The image of the ownership table of a new index, whose keys are cut at `boundaries`; or at quantiles of these keys, if
+    /// the parameters say so. `None`: the index has none, or the first compute node that opens it makes it. `Err`: these keys
+    /// make none.
     fn table(
         &self,
         number: IndexNumber,
@@ -213,6 +219,11 @@ impl AnyIndex<'_, '_, '_> {
 }
 
 impl IndexParameters {
+    /// See [`Kind::cuts_at_quantiles`].
+    pub(crate) fn cuts_at_quantiles(&self) -> bool {
+        self.items.is_none() && match_kind!(&self.below, Below(below) => below.cuts_at_quantiles())
+    }
+
     /// See [`Kind::table`].
     pub(crate) fn table(
         &self,

@@ -55,6 +55,8 @@ impl Session {
     /// Creates the index called `name`, loads `records`, whose keys ascend, and returns how many there were: faster than
     /// inserts, and leaves are as full as they should be.
     ///
+    /// An index that cuts its keys at quantiles cuts them at those of `records`, which are all kept in memory then.
+    ///
     /// If keys and values have one size each, nobody sees a record before the last one is loaded. Such of any length are
     /// inserted one by one.
     ///
@@ -75,11 +77,18 @@ pub(super) fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     pool: &Arc<Pool>,
     name: &str,
     parameters: &IndexParameters,
-    records: impl Iterator<Item = Result<(K, V), SessionError>>,
+    mut records: impl Iterator<Item = Result<(K, V), SessionError>>,
 ) -> Result<u64, LoadError> {
     parameters.check()?;
+    let mut kept = Vec::new();
+    if parameters.cuts_at_quantiles() {
+        kept.extend(records.by_ref());
+    }
+    let keys = kept.iter().flatten().map(|(key, _)| key.as_ref().to_vec());
+    let sample: Vec<_> = keys.collect();
+    let records = kept.into_iter().chain(records);
     let node = pool.join(1, Membership::default())?;
-    let entry = node.create_index(name, parameters)?;
+    let entry = node.create_index_cut_at(name, parameters, &sample)?;
     let mut unfinished = Unfinished { node: &node, name: Some(name) };
     let mut fabric = pool.fabric()?;
     let loaded = node.with_index(&entry, parameters, &Spending::default(), |index| {

@@ -12,13 +12,19 @@ const KEYS: u64 = 2000;
 
 /// An index whose keys below [`KEYS`] are in four parts.
 fn open(pool: &Arc<Pool>) -> Session {
-    let cut = Cut::Even { first: 0, last: KEYS - 1 };
-    let parameters = Parameters { entries: 4, cut, ..Parameters::with_sizes(8, 8) };
+    open_cut(pool, Cut::Even { first: 0, last: KEYS - 1 })
+}
+
+fn parameters(cut: Cut) -> Parameters {
+    Parameters { entries: 4, cut, ..Parameters::with_sizes(8, 8) }
+}
+
+fn open_cut(pool: &Arc<Pool>, cut: Cut) -> Session {
     let mut options = options(2, 4);
     // Fewer pages than leaves, and a log that comes round: both are written back while the session is open, and at its end.
     options.spending.page_cache_bytes = 128 << 10;
     options.spending.log_lines = 0;
-    Session::open_or_create(pool, "index", parameters, &options).unwrap()
+    Session::open_or_create(pool, "index", parameters(cut), &options).unwrap()
 }
 
 fn refused(result: &Result<Option<Vec<u8>>, SessionError>) -> bool {
@@ -49,6 +55,27 @@ fn a_session_that_is_closed_gives_its_keys_up() {
     }
     assert_eq!(third.insert(&key(KEYS), &value_of(0)).wait(), Ok(Insert::Inserted));
     assert_eq!(third.validate().unwrap().records, KEYS + 1);
+}
+
+#[test]
+fn a_bulk_load_cuts_keys_at_its_quantiles() {
+    let pool = pool_here(1);
+    let parameters = parameters(Cut::Quantiles);
+    let open = || open_cut(&pool, Cut::Quantiles);
+    // Half of the records have keys below a quarter of the largest.
+    let records = (0..KEYS).map(|n| (key(n * n), value_of(n)));
+    assert_eq!(Session::bulk_load(&pool, "index", parameters, records).unwrap(), KEYS);
+    let (first, second) = (open(), open());
+    let get = |session: &Session, n: u64| session.get(&key(n * n)).wait();
+    assert_eq!(get(&first, 0).unwrap().as_deref(), Some(&value_of(0)[..]));
+    assert!(refused(&get(&second, KEYS / 4 - 1)), "of the first quarter");
+    assert_eq!(get(&second, KEYS / 4).unwrap().as_deref(), Some(&value_of(KEYS / 4)[..]));
+    assert!(refused(&get(&first, KEYS / 2 - 1)), "of the second quarter");
+    drop((first, second));
+    assert_eq!(open().validate().unwrap().records, KEYS);
+    let few = [(key(1), value_of(1)), (key(2), value_of(2))];
+    let error = Session::bulk_load(&pool, "few", parameters, few).unwrap_err().to_string();
+    assert!(error.contains("2 keys") && error.contains("4 entries"), "{error}");
 }
 
 #[test]

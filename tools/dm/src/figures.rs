@@ -5,6 +5,7 @@
 
 mod charts;
 mod chime;
+mod dex;
 mod dolphin;
 mod rdwc;
 mod row;
@@ -46,6 +47,8 @@ enum Metric {
     LiveBytes,
     /// Bytes that the memory nodes have granted, per record.
     PoolBytes,
+    /// Requests of a verb for each operation.
+    RequestsPerOperation(&'static str),
 }
 
 impl Metric {
@@ -65,6 +68,10 @@ impl Metric {
             Self::FullPercent => report.tree.as_ref().map_or(0.0, |tree| tree.fill() * 100.0),
             Self::LiveBytes => report.tree.as_ref().map_or(0.0, crate::report::Tree::live_per_record_bytes),
             Self::PoolBytes => report.pool_per_record_bytes(),
+            Self::RequestsPerOperation(verb) => {
+                let of_verb = report.verbs.iter().filter(|(_, _, found, _)| *found == verb);
+                of_verb.map(|(.., total)| total.requests).sum::<u64>() as f64 / report.operations().max(1) as f64
+            }
         }
     }
 
@@ -76,6 +83,7 @@ impl Metric {
             Self::CacheMb => "MB",
             Self::LiveBytes | Self::PoolBytes => "B",
             Self::LatencyUs(_) => "us",
+            Self::RequestsPerOperation(_) => "an operation",
         }
     }
 }
@@ -377,6 +385,9 @@ fn command(figure: &Figure) -> String {
         ("{RANGE}", RANGE),
         ("{CHIME}", chime::CLUSTER),
         ("{HOTSPOT}", chime::HOTSPOT),
+        ("{DEX}", dex::CLUSTER),
+        ("{DEX-CACHE}", dex::CACHE),
+        ("{AT-CACHE}", dex::AT_CACHE),
         ("{DOLPHIN}", dolphin::CLUSTER),
         ("{DENSE}", dolphin::DENSE),
         ("{INSERTED}", dolphin::INSERTED),
@@ -403,8 +414,11 @@ fn command(figure: &Figure) -> String {
 fn rival(figure: &Figure, command: &str) -> Option<String> {
     let as_index = |command: &str, other: &str| {
         let other = format!("--index {other}");
-        command.replace("--index chime", &other).replace("--index dolphin", &other)
+        ["chime", "dolphin", "dex"]
+            .iter()
+            .fold(command.to_owned(), |command, own| command.replace(&format!("--index {own}"), &other))
     };
+    let command = command.replace(dex::CACHE, dex::CACHE_OF_RIVALS).replace(dex::AT_CACHE, "");
     let command = &command.replace(dolphin::QUARTER, dolphin::WHOLE);
     match figure.metric {
         Metric::TimesSherman => {
@@ -419,7 +433,13 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
 
 /// All figures.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    FIGURES.iter().chain(chime::FIGURES).chain(smart::FIGURES).chain(rdwc::FIGURES).chain(dolphin::FIGURES)
+    FIGURES
+        .iter()
+        .chain(chime::FIGURES)
+        .chain(smart::FIGURES)
+        .chain(rdwc::FIGURES)
+        .chain(dolphin::FIGURES)
+        .chain(dex::FIGURES)
 }
 
 /// Runs the figures and prints the table.

@@ -101,7 +101,7 @@ impl<'a> Clocks<'a> {
             while self.next_ns[number] <= now_ns {
                 let at_ns = self.next_ns[number];
                 self.next_ns[number] += lease.config().heartbeat_ns().max(1);
-                if self.is_silent(number, at_ns) {
+                if self.is_silent(compute_node, at_ns) {
                     continue;
                 }
                 if beat(memories, self.rows.get(number)) {
@@ -114,8 +114,10 @@ impl<'a> Clocks<'a> {
         }
     }
 
-    fn is_silent(&self, number: usize, at_ns: u64) -> bool {
-        self.silences[number].is_some_and(|(from_ns, for_ns)| (from_ns..from_ns + for_ns).contains(&at_ns))
+    /// Whether heartbeats of this compute node do not come at this time.
+    pub(super) fn is_silent(&self, compute_node: ComputeNode, at_ns: u64) -> bool {
+        let silence = self.silences.get(usize::from(compute_node.0)).copied().flatten();
+        silence.is_some_and(|(from_ns, for_ns)| (from_ns..from_ns + for_ns).contains(&at_ns))
     }
 
     /// Whether an operation of this compute node failed as fenced because of its own clock, at `now_ns`: it may go on

@@ -85,7 +85,8 @@ impl TreeKind for Dex {
         };
         let options = Options { combine: rng.percent(70), hierarchical: rng.percent(70), ..Options::default() };
         let lanes = draw.lanes.iter().copied().max().unwrap_or(1);
-        let (leaves_at_once, cooling) = (1 + rng.below(3) as usize, Cooling::Map);
+        let leaves_at_once = 1 + rng.below(3) as usize;
+        let cooling = if draw.seed.is_multiple_of(4) { Cooling::OneFifo } else { Cooling::Map };
         let admission = [Admission::EAGER, Admission::PUBLISHED, Admission::per_10_000(5_000)][rng.below(3) as usize];
         let page_bytes = parameters.leaf().bytes;
         let shape = Shape { page_bytes, lanes, fills_per_lane: leaves_at_once as u16, cooling, admission };
@@ -102,6 +103,7 @@ impl TreeKind for Dex {
             generations: draw.generations,
             page_cache_bytes: 4 * shape.words_for(frames) as u64,
             admission,
+            cooling,
             // The least, so that rings come round.
             log_lines: 0,
             level: Level::ALL[rng.below(3) as usize],

@@ -243,6 +243,7 @@ impl Plan {
             .iter()
             .map(|technique| format!("without {}", named(&|| technique.to_possible_value())))
             .chain(arguments.with.iter().map(|technique| format!("with {}", named(&|| technique.to_possible_value()))))
+            .chain(arguments.kinds.techniques(parameters.kind()))
             .collect();
         Ok(Self {
             notices,

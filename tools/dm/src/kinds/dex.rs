@@ -1,10 +1,13 @@
 //! DEX on the command line.
 
-use super::{CommandLine, NoOptions, Options, Spans};
+use super::{CommandLine, Options, Spans, Swept};
 use crate::failure::Failure;
 use crate::notation::parse;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use dm_core::dex::parameters::{Cut, Parameters};
+use dm_core::dex::serve::Level;
 use dm_core::layout::LINE_BYTES;
+use dm_core::pages::{Admission, Cooling};
 use dm_core::registry::KindParameters;
 use dm_host::assembly::Spending;
 
@@ -20,6 +23,10 @@ pub struct Create {
     /// DEX: keys, ascending, each of which begins another such range, or @FILE with one a line
     #[arg(long, value_name = "KEY,...", conflicts_with = "entries", value_parser = keys)]
     boundaries: Option<Boundaries>,
+
+    /// DEX: keys, or @FILE with one a line, that stand for all keys: each range gets as many of them
+    #[arg(long, value_name = "KEY,...", conflicts_with = "boundaries", value_parser = keys)]
+    sample: Option<Boundaries>,
 }
 
 /// Keys as they were written.
@@ -43,11 +50,52 @@ fn keys(text: &str) -> Result<Boundaries, String> {
 }
 
 impl Options for Create {
-    const NAMES: &'static [&'static str] = &["entries", "boundaries"];
+    const NAMES: &'static [&'static str] = &["entries", "boundaries", "sample"];
 
     fn given(&self) -> Option<&'static str> {
         let entries = self.entries.map(|_| "entries");
-        entries.or(self.boundaries.as_ref().map(|_| "boundaries"))
+        entries.or(self.boundaries.as_ref().map(|_| "boundaries")).or(self.sample.as_ref().map(|_| "sample"))
+    }
+}
+
+/// Options of `dm bench`.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub struct Bench {
+    /// What an answer of a DEX means: a change is in the owner's log, in its leaf in the pool, or only in the owner's memory,
+    /// so that the owner's death takes it back
+    #[arg(long, value_name = "LEVEL", default_value = "log", value_parser = PossibleValuesParser::new(["log", "pool", "cache"]))]
+    answers_at: String,
+
+    /// Memory of each compute node for copies of the leaves that it owns, in MiB: DEX
+    #[arg(long, default_value_t = 64, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    leaf_cache_mib: u64,
+
+    /// Of 100 leaves that are READ, so many get a place there; 0: leaves are not cached
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(0..=100))]
+    leaf_admission: u64,
+
+    /// Leaves leave the cache of a DEX by one queue, not by the many of the cooling map
+    #[arg(long)]
+    one_fifo: bool,
+
+    /// Log of each compute node, in KiB of the pool: DEX
+    #[arg(long, default_value_t = 2048, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
+    log_kib: u64,
+}
+
+impl Options for Bench {
+    const NAMES: &'static [&'static str] = &["answers-at", "leaf-cache-mib", "leaf-admission", "one-fifo", "log-kib"];
+
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            self.answers_at != "log",
+            self.leaf_cache_mib != 64,
+            self.leaf_admission != 10,
+            self.one_fifo,
+            self.log_kib != 2048,
+        ];
+        Self::NAMES.iter().zip(given).find_map(|(name, given)| given.then_some(*name))
     }
 }
 
@@ -56,7 +104,32 @@ impl CommandLine for Parameters {
     const TITLE: &'static str = "DEX";
 
     type Create = Create;
-    type Bench = NoOptions;
+    type Bench = Bench;
+
+    const SWEPT: &'static [Swept<Bench>] = &[
+        Swept { name: "leaf-cache-mib", range: (1, 1 << 20), set: |options, value| options.leaf_cache_mib = value },
+        Swept { name: "leaf-admission", range: (0, 100), set: |options, value| options.leaf_admission = value },
+        Swept { name: "log-kib", range: (1, 1 << 24), set: |options, value| options.log_kib = value },
+    ];
+
+    fn spend(options: &Bench, spending: &mut Spending) {
+        let level = Level::ALL.into_iter().find(|level| level.name() == options.answers_at);
+        spending.level = level.unwrap_or_default();
+        spending.page_cache_bytes = options.leaf_cache_mib << 20;
+        spending.admission = Admission::per_10_000(100 * options.leaf_admission as u16);
+        spending.cooling = if options.one_fifo { Cooling::OneFifo } else { Cooling::Map };
+        spending.log_lines = (options.log_kib << 10) as usize / LINE_BYTES;
+    }
+
+    fn techniques(options: &Bench) -> Vec<String> {
+        let mut said = vec![match options.answers_at.as_str() {
+            "cache" => "answers at cache: an owner's death takes back its last changes".to_owned(),
+            level => format!("answers at {level}"),
+        }];
+        said.extend(options.one_fifo.then(|| "one FIFO".to_owned()));
+        said.extend((options.leaf_admission != 10).then(|| format!("leaf admission {} %", options.leaf_admission)));
+        said
+    }
 
     fn cache_bytes(spending: &Spending) -> u64 {
         spending.cache_bytes + spending.page_cache_bytes
@@ -76,6 +149,14 @@ impl CommandLine for Parameters {
     }
 
     fn boundaries(&self, options: &Create) -> Result<Vec<Vec<u8>>, Failure> {
+        if let Some(Boundaries(keys)) = &options.sample {
+            let bad = |what: String| Failure::Usage(format!("--sample: {what}"));
+            let keys = keys.iter().map(|key| parse(key, self.key_bytes, "key").map_err(bad));
+            let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
+            keys.sort_unstable();
+            keys.dedup();
+            return Ok(keys);
+        }
         let Some(Boundaries(keys)) = &options.boundaries else { return Ok(Vec::new()) };
         let mut boundaries = Vec::<Vec<u8>>::new();
         let least = vec![0; self.key_bytes];
@@ -97,9 +178,12 @@ impl CommandLine for Parameters {
         let of_eight = Self::with_sizes(8, 8);
         Self { key_bytes, value_bytes, leaf_span, inner_span, ..of_eight }.check().map_err(Failure::usage)?;
         let default = Self::with_sizes(key_bytes, value_bytes);
-        let (entries, cut) = match &options.boundaries {
-            Some(Boundaries(keys)) => (u32::try_from(keys.len()).unwrap_or(u32::MAX).saturating_add(1), Cut::Given),
-            None => (options.entries.unwrap_or(default.entries), default.cut),
+        let (entries, cut) = match (&options.boundaries, &options.sample) {
+            (Some(Boundaries(keys)), _) => {
+                (u32::try_from(keys.len()).unwrap_or(u32::MAX).saturating_add(1), Cut::Given)
+            }
+            (None, Some(_)) => (options.entries.unwrap_or(default.entries), Cut::Quantiles),
+            (None, None) => (options.entries.unwrap_or(default.entries), default.cut),
         };
         let parameters = Self {
             leaf_span: spans.leaf.unwrap_or(default.leaf_span),

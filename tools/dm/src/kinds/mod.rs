@@ -72,6 +72,12 @@ pub trait CommandLine: Kind {
         let _ = (options, spending);
     }
 
+    /// What reports say of these options.
+    fn techniques(options: &Self::Bench) -> Vec<String> {
+        let _ = options;
+        Vec::new()
+    }
+
     /// Bytes that a compute node spends on caches.
     fn cache_bytes(spending: &Spending) -> u64 {
         spending.cache_bytes + spending.hotspot_bytes
@@ -285,6 +291,19 @@ macro_rules! kinds {
             /// Spends what they say.
             pub fn spend(&self, spending: &mut Spending) {
                 $(<dm_core::$kind::parameters::Parameters as CommandLine>::spend(&self.$kind, spending);)*
+            }
+
+            /// What reports say of those of a kind.
+            pub fn techniques(&self, kind: IndexKind) -> Vec<String> {
+                match kind {
+                    $(
+                        IndexKind::$Kind => {
+                            <dm_core::$kind::parameters::Parameters as CommandLine>::techniques(&self.$kind)
+                        }
+                    )*
+                    #[allow(unreachable_patterns, reason = "a build may have every kind")]
+                    _ => Vec::new(),
+                }
             }
 
             /// Names of the options that can be swept.

@@ -120,6 +120,16 @@ fn keys_are_cut_as_the_creator_says() {
     fs::write(&file, "m\n\n  t \n").unwrap();
     create("text", &format!("--boundaries @{file}")).good();
     assert_eq!(entries("text").0, 3);
+    create("sampled", "--entries 2 --sample u64:900,u64:1,u64:7,u64:3,u64:7").good();
+    // Four keys: the second range begins at the third.
+    let (mut owner, _) = shell_on(&pool, "sampled");
+    assert_eq!(entries("sampled"), (2.into(), 1.into()));
+    let put =
+        |key: u64| dm_fed(&format!("shell {pool} --index sampled {LEASE}"), format!("put u64:{key} x\n").as_bytes());
+    put(6).good();
+    assert!(put(7).err.contains("the key belongs to compute-node row"));
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
     create("even", "--entries 7").good();
     dm_fed(&format!("shell {pool} --index even {LEASE}"), b"put a b\n").good();
     assert_eq!(entries("even").0, 7);
@@ -132,12 +142,15 @@ fn keys_are_cut_as_the_creator_says() {
         ("--boundaries much-too-long", &["--boundaries", "key of 13 bytes"]),
         ("--boundaries @/no/such/file", &["--boundaries", "/no/such/file"]),
         ("--boundaries a --entries 3", &["--boundaries", "--entries"]),
+        ("--boundaries a --sample b", &["--boundaries", "--sample"]),
+        ("--sample much-too-long", &["--sample", "key of 13 bytes"]),
         ("--entries 0", &["entries of the ownership table 0", "1 to 4096"]),
         ("--entries 4097", &["entries of the ownership table 4097", "1 to 4096"]),
         ("--items --entries 3", &["--items", "--entries"]),
     ] {
         create("bad", options).bad(2, parts);
     }
+    create("bad", "--entries 3 --sample u64:1,u64:2").bad(1, &["bad", "2 keys", "3 entries"]);
     dm(&format!("create {pool} --name bad --index sherman --entries 3")).bad(2, &["--entries", "Sherman"]);
     let many: Vec<_> = (1..=4096).map(|key| format!("u64:{key}")).collect();
     create("bad", &format!("--boundaries {}", many.join(","))).bad(2, &["entries of the ownership table 4097"]);

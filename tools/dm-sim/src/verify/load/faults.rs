@@ -108,11 +108,18 @@ impl<'a> Load<'a, '_> {
     }
 
     /// Compute nodes that others fenced, since their lease was over, end as soon as a memory node has fenced them off, or
-    /// when they read it in their rows.
+    /// when they read it in their rows. A silent one whose keys have owners goes on as long as it is silent: it needs no
+    /// request for a leaf that it has cached, and only its clock tells it that others may have its keys.
     pub(super) fn end_the_fenced(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         if self.draw.wide.fences_the_living() {
+            let now_ns = driver.now_ns();
             for compute_node in driver.world().fenced_by_others() {
-                self.end(driver, compute_node);
+                let silent = self.clocks.as_ref().is_some_and(|clocks| clocks.is_silent(compute_node, now_ns));
+                if silent && self.history.has_owners {
+                    self.note_if_wronged(compute_node, now_ns);
+                } else {
+                    self.end(driver, compute_node);
+                }
             }
         }
         for compute_node in std::mem::take(&mut self.noticed) {
@@ -133,9 +140,15 @@ impl<'a> Load<'a, '_> {
             self.dies(driver, compute_node);
             self.injected.counts[FaultKind::Crash as usize] += 1;
             self.met[WideOption::ShortLeases as usize] += u64::from(self.draw.wide.has(WideOption::ShortLeases));
-            if self.clocks.as_ref().is_some_and(|clocks| clocks.wronged(compute_node, driver.now_ns())) {
-                self.wronged.push(compute_node);
-            }
+            self.note_if_wronged(compute_node, driver.now_ns());
+        }
+    }
+
+    /// Takes note of a compute node that was fenced although its heartbeats came.
+    fn note_if_wronged(&mut self, fenced: ComputeNode, now_ns: u64) {
+        let wronged = self.clocks.as_ref().is_some_and(|clocks| clocks.wronged(fenced, now_ns));
+        if wronged && !self.wronged.contains(&fenced) {
+            self.wronged.push(fenced);
         }
     }
 
