@@ -475,11 +475,9 @@ pub(crate) struct Comparison {
 pub(crate) fn comparisons() -> Vec<Comparison> {
     let kind = |name: &str| KINDS.iter().copied().find(|kind| kind.name().eq_ignore_ascii_case(name));
     let comparison = |figure: &'static Figure| {
-        let (workload, over) = match figure.title.split(", ").collect::<Vec<_>>()[..] {
-            // YCSB scatters hot keys.
-            [_, workload, over] | [_, workload, "hot keys scattered", over] => (workload, over),
-            _ => return None,
-        };
+        let parts: Vec<_> = figure.title.split(", ").collect();
+        // YCSB scatters hot keys.
+        let ([_, workload, over] | [_, workload, "hot keys scattered", over]) = parts[..] else { return None };
         let workload =
             ["load", "a", "b", "c", "d", "e", "f"].into_iter().find(|name| workload.eq_ignore_ascii_case(name))?;
         let index = kind(figure.title.split(' ').next()?)?;

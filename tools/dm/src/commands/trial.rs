@@ -25,6 +25,7 @@ mod statements;
 
 use super::litmus::{Found, MASKED};
 use crate::failure::{Failure, print};
+use crate::figures;
 use crate::pool::{Children, RdmaArguments, Start};
 use crate::report::machine::Machine;
 use crate::tool::seconds;
@@ -108,7 +109,7 @@ enum Task {
     Beside(&'static bench::Beside),
     Workloads(IndexKind),
     Items(IndexKind),
-    /// A row of [`crate::figures::techniques`].
+    /// A bar of [`figures::techniques`].
     Technique(usize),
     Simulated(IndexKind),
 }
@@ -122,7 +123,7 @@ impl Task {
         all.push((Self::DeviceMemory, 6));
         all.extend(KINDS.iter().map(|&kind| (Self::Workloads(kind), 16)));
         all.extend(KINDS.iter().map(|&kind| (Self::Items(kind), 4)));
-        all.extend((0..crate::figures::techniques().len()).map(|at| (Self::Technique(at), 3)));
+        all.extend((0..figures::techniques().len()).map(|at| (Self::Technique(at), 3)));
         all.extend(KINDS.iter().map(|&kind| (Self::Simulated(kind), 4)));
         all
     }
@@ -138,7 +139,9 @@ impl Task {
             Self::Beside(beside) => format!("engine {}", beside.name),
             Self::Workloads(kind) => format!("workloads {}", kind.name()),
             Self::Items(kind) => format!("items {}", kind.name()),
-            Self::Technique(at) => format!("technique {at}"),
+            Self::Technique(at) => {
+                figures::techniques().get(at).map_or_else(String::new, |technique| technique.title.to_owned())
+            }
             Self::Simulated(kind) => format!("simulated {}", kind.name()),
         }
     }
@@ -159,8 +162,8 @@ struct Trial<'a> {
     began: Instant,
     /// How the pool is named to a command.
     pool: Vec<String>,
-    /// The same of the pool whose locks are in host memory, where there is one.
-    pool_without_device: Option<Vec<String>>,
+    /// The same of the pool whose locks are in host memory: of a peer, it is there if its device has memory.
+    pool_without_device: Vec<String>,
     /// Files of the children.
     scratch: TempDir,
     /// The commands that the task under way has run.
@@ -185,26 +188,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scratch = tempfile::tempdir().map_err(|error| Failure::Run(format!("a directory for results: {error}")))?;
     // Lives until the trial is over.
     let mut own = None;
-    let (pool, pool_without_device) = match &arguments.peer {
-        Some(peer) => {
-            let (first, second) = peer::addresses(peer)?;
-            (peer::pool_of(&first, &arguments.rdma), Some(peer::pool_of(&second, &arguments.rdma)))
-        }
-        None => {
-            let start = |device_bytes| {
-                let lines = "auto".to_owned();
-                Children::start(&Start {
-                    memory_nodes: 1,
-                    region_bytes: 1 << 30,
-                    chunk_bytes: None,
-                    device_bytes,
-                    lines,
-                })
-            };
-            let (first, second) = own.insert((start(None)?, start(Some(0))?));
-            let pool = |children: &Children| vec!["--pool".to_owned(), children.sockets()[0].display().to_string()];
-            (pool(first), Some(pool(second)))
-        }
+    let (pool, pool_without_device) = if let Some(peer) = &arguments.peer {
+        let (first, second) = peer::addresses(peer)?;
+        (peer::pool_of(&first, &arguments.rdma), peer::pool_of(&second, &arguments.rdma))
+    } else {
+        let start = |device_bytes| {
+            let lines = "auto".to_owned();
+            Children::start(&Start { memory_nodes: 1, region_bytes: 1 << 30, chunk_bytes: None, device_bytes, lines })
+        };
+        let (first, second) = own.insert((start(None)?, start(Some(0))?));
+        let pool = |children: &Children| vec!["--pool".to_owned(), children.sockets()[0].display().to_string()];
+        (pool(first), pool(second))
     };
     let found = Document::new(arguments.peer.clone(), arguments.seconds, Machine::detect());
     let mut trial = Trial {
@@ -271,7 +265,7 @@ impl Trial<'_> {
             Taken::NotTried(why) => (Outcome::NotTried, Some(why)),
         };
         let step = Step {
-            name: self.title(task),
+            name: task.name(),
             commands: std::mem::take(&mut self.commands),
             seconds: began.elapsed().as_secs_f64(),
             outcome,
@@ -281,15 +275,6 @@ impl Trial<'_> {
         print(&format!("{step}\n"))?;
         self.found.steps.push(step);
         Ok(())
-    }
-
-    fn title(&self, task: Task) -> String {
-        match task {
-            Task::Technique(at) => {
-                crate::figures::techniques().get(at).map_or_else(|| task.name(), |technique| technique.title.to_owned())
-            }
-            task => task.name(),
-        }
     }
 
     /// Why a task cannot be tried here; `None`: it can.
@@ -313,7 +298,7 @@ impl Trial<'_> {
             }
             Task::Technique(at)
                 if litmus.is_none_or(|found| found.device_bytes == 0)
-                    && crate::figures::techniques().get(at).is_some_and(|technique| technique.adds_device_memory) =>
+                    && figures::techniques().get(at).is_some_and(|technique| technique.adds_device_memory) =>
             {
                 Some("the peer's device offers no device memory, which is what this adds".to_owned())
             }
@@ -326,7 +311,7 @@ impl Trial<'_> {
 
     fn perform(&mut self, task: Task) -> Taken {
         match task {
-            Task::Doctor => Taken::Tried(self.child(Command::dm(&["doctor"])).map(drop)),
+            Task::Doctor => Taken::Tried(self.child(&Command::dm(&["doctor"])).map(drop)),
             Task::Litmus => Taken::Tried(self.litmus()),
             Task::Masked => Taken::Tried(self.masked()),
             Task::Rate => Taken::Tried(self.measure_rate()),
@@ -341,7 +326,7 @@ impl Trial<'_> {
     }
 
     /// Runs a command for the task under way. `Err`: it failed, and why.
-    fn child(&mut self, command: Command) -> Result<String, String> {
+    fn child(&mut self, command: &Command) -> Result<String, String> {
         self.commands.push(command.to_string());
         let ended = command.run(self.scratch.path(), self.most)?;
         self.said.push_str(&ended.out);
@@ -357,7 +342,7 @@ impl Trial<'_> {
         let mut command = Command::dm(&["litmus", "--seconds", &format!("{seconds:.2}"), "--json"]);
         command.arguments.push(file.display().to_string());
         command.arguments.extend(self.pool.iter().cloned());
-        let ended = self.child(command).map(drop);
+        let ended = self.child(&command).map(drop);
         // Written also if something was refuted.
         if let Some(found) = child::json::<Found>(&file) {
             self.found.device = found.device.as_deref().map(Device::named);
@@ -397,13 +382,13 @@ impl Trial<'_> {
             if attempt > 0 {
                 std::thread::sleep(Duration::from_millis(500));
             }
-            match self.child(command.clone()) {
+            match self.child(&command) {
                 Err(failed) => why = failed,
                 Ok(said) => match test.read(&said) {
                     None => "it printed no result".clone_into(&mut why),
                     Some(value) => {
                         let (name, unit) = (test.name.to_owned(), test.unit.to_owned());
-                        self.found.perftest.push(report::Value { name, value, unit });
+                        self.found.perftest.push(report::Measure { name, value, unit });
                         return Taken::Tried(Ok(()));
                     }
                 },

@@ -92,10 +92,10 @@ impl Trial<'_> {
         command.arguments.extend_from_slice(pool);
         command.arguments.extend_from_slice(options);
         command.arguments.extend(["--json".to_owned(), file.display().to_string()]);
-        let ran = self.child(command).map(drop);
+        let ran = self.child(&command).map(drop);
         let mut drop_it = Command::dm(&["drop", "--name", &index]);
         drop_it.arguments.extend_from_slice(pool);
-        let dropped = self.child(drop_it);
+        let dropped = self.child(&drop_it);
         // It says more than that its index could not be dropped.
         ran?;
         dropped?;
@@ -137,7 +137,7 @@ impl Trial<'_> {
 
     /// A pool with locks in device memory beside one with locks in host memory.
     pub(super) fn device_memory(&mut self) -> Tried {
-        let other = self.pool_without_device.clone().ok_or("there is no pool without device memory")?;
+        let other = self.pool_without_device.clone();
         let pool = self.pool.clone();
         let mut options = self.bounded(self.records(0.1), 0.2);
         options.extend(["--workload", "a"].map(str::to_owned));
@@ -189,8 +189,7 @@ impl Trial<'_> {
         options.push("--no-validate".to_owned());
         let in_host = technique.options.iter().any(|option| option.contains("on-chip"));
         let has_device = self.found.litmus.as_ref().is_some_and(|found| found.device_bytes > 0);
-        let other = self.pool_without_device.as_ref().filter(|_| in_host && has_device);
-        let pool = other.unwrap_or(&self.pool).clone();
+        let pool = if in_host && has_device { &self.pool_without_device } else { &self.pool }.clone();
         self.bench(technique.title, &pool, &options).map(drop)
     }
 
@@ -216,7 +215,7 @@ impl Trial<'_> {
         }
         let file = self.scratch.path().join("simulated.json");
         command.arguments.extend(["--json".to_owned(), file.display().to_string()]);
-        self.child(command)?;
+        self.child(&command)?;
         let file = json(&file).ok_or("it wrote no results")?;
         self.found.benches.push(Bench { of: format!("simulated {}", kind.name()), file });
         Ok(())

@@ -72,7 +72,7 @@ impl fmt::Display for Step {
 
 /// A number of perftest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Value {
+pub(super) struct Measure {
     pub name: String,
     pub value: f64,
     pub unit: String,
@@ -133,7 +133,7 @@ pub(super) struct Document {
     pub steps: Vec<Step>,
     pub statements: Vec<Judged>,
     pub litmus: Option<Found>,
-    pub perftest: Vec<Value>,
+    pub perftest: Vec<Measure>,
     pub benches: Vec<Bench>,
 }
 
@@ -287,7 +287,7 @@ impl Document {
             return;
         }
         text.push_str("## Perftest beside the engine\n\n| perftest | typical |\n|---|---|\n");
-        for Value { name, value, unit } in &self.perftest {
+        for Measure { name, value, unit } in &self.perftest {
             let _ = writeln!(text, "| {name} | {} {unit} |", number(*value));
         }
         text.push_str("\n| engine, one thread | median, or rate | the verbs it consists of, by perftest | ratio |\n|---|---|---|---|\n");
