@@ -75,6 +75,8 @@ const RECORDS_SHORT: u64 = 300;
 /// Operations of a workload, likewise.
 const OPERATIONS_SHORT: u64 = 100;
 
+/// Keys of any length in a short look: each insert is several of the index below.
+const ITEMS_SHORT: u64 = 100;
 /// Keys of any length, at most.
 const ITEMS_MAX: u64 = 20_000;
 
@@ -86,7 +88,9 @@ impl Trial<'_> {
 
     /// Runs a bench on a pool, in an index of its own, which it drops afterwards.
     fn bench(&mut self, name: &str, pool: &[String], options: &[String]) -> Result<&File, String> {
-        let index = format!("trial-{}", self.found.benches.len());
+        // A bench that was ended leaves its index: its compute node is not known to be dead yet.
+        self.indexes += 1;
+        let index = format!("trial-{}", self.indexes);
         let file = self.scratch.path().join(format!("{index}.json"));
         let mut command = Command::dm(&["bench", "--name", &index]);
         command.arguments.extend_from_slice(pool);
@@ -162,7 +166,7 @@ impl Trial<'_> {
 
     /// Keys and values of any length over an index.
     pub(super) fn items(&mut self, kind: IndexKind) -> Tried {
-        let records = self.records(0.1).min(ITEMS_MAX);
+        let records = self.records(0.1).min(if self.arguments.short { ITEMS_SHORT } else { ITEMS_MAX });
         let mut keys = String::new();
         for record in 0..records {
             // Writing to a string does not fail.
