@@ -293,6 +293,10 @@ impl Index for Dolphin<'_> {
         if self.options.rdwc { self.batches.settle(lane, &self.plan).await } else { Ok(()) }
     }
 
+    fn await_writable<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.await_seat(lane)
+    }
+
     async fn validate<'a>(&'a self, lane: &'a Lane<'_>) -> Result<Census, OpError> {
         lane.begin(NO_DEADLINE_NS);
         let _under_way = self.tree.pin(lane);

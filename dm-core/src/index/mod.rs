@@ -83,6 +83,13 @@ pub trait Index: Sync {
         async { Ok(()) }
     }
 
+    /// Waits for what an operation that writes waits for before it follows a pointer. An operation does so itself; one that
+    /// is a step of another cannot, if it waits for epochs, since it has the pin of the whole: so the whole does, before its
+    /// pin. Most kinds wait for nothing.
+    fn await_writable<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Ok(()) }
+    }
+
     /// Into how many parts the keys are cut, if they have owners: one compute node at a time serves a part, and another
     /// one's operations on its keys end with [`Cause::NotOwner`](crate::operation::Cause::NotOwner). 0: any compute node
     /// serves any key. Opens the index, where a compute node has to learn the boundaries of the parts.

@@ -443,8 +443,13 @@ impl<I: Index> Index for Items<'_, I> {
             if lane.is_unsettled() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
+            let operation = self.progress(lane).operation;
+            if !matches!(operation.kind, OperationKind::Get | OperationKind::Scan) {
+                lane.begin(operation.wait_ns());
+                self.below.await_writable(lane).await?;
+            }
             let mut under_way = self.begin_steps(lane);
-            let result = match self.progress(lane).operation.kind {
+            let result = match operation.kind {
                 OperationKind::Scan => self.scan(lane, false).await,
                 _ => self.point(lane).await,
             };

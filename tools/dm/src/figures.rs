@@ -15,6 +15,8 @@ use crate::bench::{self, plan::Plan};
 use crate::failure::{Failure, print};
 use crate::report::Report;
 use clap::Parser;
+use dm_core::registry::KINDS;
+use dm_core::remote::catalog::IndexKind;
 use row::Row;
 use std::fmt::Write as _;
 use std::fs;
@@ -442,6 +444,69 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         .chain(dex::FIGURES)
 }
 
+/// A bar of Sherman's Figure 5 (b), which two machines can repeat on a smaller scale: see `dm trial`.
+#[derive(Clone, Debug)]
+pub(crate) struct Technique {
+    /// What is on.
+    pub title: &'static str,
+    /// Options of `dm bench` that say so, and what runs.
+    pub options: Vec<String>,
+    /// The paper's throughput, in Mops/s.
+    pub paper: f64,
+    /// Whether locks in device memory are what it adds.
+    pub adds_device_memory: bool,
+}
+
+/// The bars, the first without any technique.
+pub(crate) fn techniques() -> Vec<Technique> {
+    let is_bar = |figure: &&Figure| {
+        figure.title.ends_with("Figure 5, FG+") || figure.title.starts_with("Sherman Figure 5 (b), +")
+    };
+    let technique = |figure: &'static Figure| {
+        let command = command(figure);
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let kept = words.windows(2).filter(|words| matches!(words[0], "--without" | "-p"));
+        Technique {
+            title: figure.title,
+            options: kept.flatten().map(|&word| word.to_owned()).collect(),
+            paper: figure.paper,
+            adds_device_memory: figure.title.ends_with("+ On-Chip"),
+        }
+    };
+    all().filter(is_bar).map(technique).collect()
+}
+
+/// A published comparison of two indexes on a workload of YCSB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Comparison {
+    /// Where it is from.
+    pub title: &'static str,
+    /// The index.
+    pub index: IndexKind,
+    /// What it is compared with.
+    pub rival: IndexKind,
+    /// The workload, as YCSB names it.
+    pub workload: &'static str,
+    /// How many times the rival's throughput the paper has.
+    pub paper: f64,
+}
+
+/// Those of which the title says all.
+pub(crate) fn comparisons() -> Vec<Comparison> {
+    let kind = |name: &str| KINDS.iter().copied().find(|kind| kind.name().eq_ignore_ascii_case(name));
+    let comparison = |figure: &'static Figure| {
+        let parts: Vec<_> = figure.title.split(", ").collect();
+        // YCSB scatters hot keys.
+        let ([_, workload, over] | [_, workload, "hot keys scattered", over]) = parts[..] else { return None };
+        let workload =
+            ["load", "a", "b", "c", "d", "e", "f"].into_iter().find(|name| workload.eq_ignore_ascii_case(name))?;
+        let index = kind(figure.title.split(' ').next()?)?;
+        let rival = kind(over.strip_prefix("over ")?)?;
+        Some(Comparison { title: figure.title, index, rival, workload, paper: figure.paper })
+    };
+    all().filter_map(comparison).collect()
+}
+
 /// Runs the figures and prints the table.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let (Some(directory), Some(file)) = (&arguments.svg, &arguments.from) {
@@ -576,6 +641,27 @@ mod tests {
             assert_eq!(own.contains(dolphin::QUARTER), figure.title.contains("a quarter of the cache"), "{own}");
             assert!(!rival.contains(dolphin::QUARTER), "{rival}");
         }
+    }
+
+    #[test]
+    fn what_two_machines_can_repeat_is_found_among_the_figures() {
+        let techniques = techniques();
+        assert_eq!(techniques.len(), 5, "{techniques:?}");
+        assert!(
+            techniques.iter().all(|technique| technique.paper > 0.3 && technique.options.len() == 8),
+            "{techniques:?}"
+        );
+        assert_eq!(techniques.iter().filter(|technique| technique.adds_device_memory).count(), 1);
+        let comparisons = comparisons();
+        let of = |title| *comparisons.iter().find(|comparison| comparison.title == title).unwrap();
+        let chime = of("CHIME Figure 12, E, over SMART");
+        assert_eq!((chime.index.name(), chime.rival.name(), chime.workload), ("chime", "smart", "e"));
+        let dolphin = of("Dolphin Figure 7 (a), A, hot keys scattered, over Sherman");
+        assert_eq!((dolphin.index.name(), dolphin.rival.name(), dolphin.workload), ("dolphin", "sherman", "a"));
+        assert!(
+            comparisons.len() >= 14 && comparisons.iter().all(|comparison| comparison.paper > 0.1),
+            "{comparisons:?}"
+        );
     }
 
     /// The table in the README is of these figures: what a run printed and what is drawn from it are of one source.

@@ -18,6 +18,7 @@ use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::block_on;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A pool, by the control sockets or addresses of its memory nodes.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,7 +48,15 @@ impl PoolArguments {
 
     /// Joins as a compute node with one lane.
     pub(crate) fn join(&self, memory: &Memory) -> Result<ComputeNode, Failure> {
-        memory.pool.join(1, Membership { terms: self.lease.terms()?, ..Membership::default() }).map_err(Failure::run)
+        self.join_with(memory, 1)
+    }
+
+    /// Joins as a compute node with so many lanes.
+    pub(crate) fn join_with(&self, memory: &Memory, lanes: u16) -> Result<ComputeNode, Failure> {
+        memory
+            .pool
+            .join(lanes, Membership { terms: self.lease.terms()?, ..Membership::default() })
+            .map_err(Failure::run)
     }
 
     /// The lease of compute nodes.
@@ -86,6 +95,12 @@ impl LeaseArguments {
     }
 }
 
+/// A time in seconds, as people write it.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse().ok().filter(|seconds| (0.01..=1e6).contains(seconds));
+    parsed.map(Duration::from_secs_f64).ok_or_else(|| "seconds, from 0.01 to 1000000".to_owned())
+}
+
 /// Records of a page.
 pub(crate) const PAGE_RECORDS: usize = 1000;
 
@@ -114,12 +129,34 @@ impl WalkError {
     }
 }
 
-/// An index opened on one lane.
+/// Records that follow one another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'k> {
+    /// The first key, which need not be in the index.
+    pub low: &'k [u8],
+    /// Without the first key.
+    pub after: bool,
+    /// They end before this key.
+    pub high: Option<&'k [u8]>,
+    /// So many at most.
+    pub most: u64,
+}
+
+/// What was visited of a [`Span`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visited {
+    /// How many.
+    pub records: u64,
+    /// There may be more before its end.
+    pub more: bool,
+}
+
+/// An index on one of its lanes.
 pub(crate) struct Tool<'a, 'i, 's, 'm> {
     /// The index.
     pub index: AnyIndex<'a, 'i, 's>,
-    /// The only lane.
-    pub lane: &'a Lane<'m>,
+    /// The lane.
+    pub lane: &'a mut Lane<'m>,
     /// Its fabric.
     pub fabric: &'a mut AnyFabric,
     /// Sizes.
@@ -233,19 +270,57 @@ impl Tool<'_, '_, '_, '_> {
         });
     }
 
-    /// Calls `visit` with every record from the first on, in pages of one scan each: each record as of some instant
-    /// of the walk. Keys that do not ascend are damage, and end it: from them the next page would go back, or skip records.
-    pub(crate) fn each(&mut self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
+    /// The longest key there is, in bytes.
+    pub(crate) fn most_key_bytes(&self) -> usize {
+        self.index.plan().key_bytes
+    }
+
+    /// Whether keys have lengths of their own.
+    pub(crate) fn has_lengths(&self) -> bool {
+        self.index.plan().has_lengths()
+    }
+
+    /// The first key from `low` on, or behind it, and below `high`.
+    pub(crate) fn first(&mut self, low: &[u8], after: bool, high: Option<&[u8]>) -> Result<Option<Vec<u8>>, Failure> {
+        let mut first = None;
+        self.span(&Span { low, after, high, most: 1 }, |key, _| {
+            first = Some(key.to_vec());
+            Ok(())
+        })?;
+        Ok(first)
+    }
+
+    /// Calls `visit` with every record from the first on: see [`Tool::span`]. Returns how many there were.
+    pub(crate) fn each(&mut self, visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>) -> Result<u64, Failure> {
+        let least = self.least_key();
+        let span = Span { low: &least, after: false, high: None, most: u64::MAX };
+        Ok(self.span(&span, visit)?.records)
+    }
+
+    /// Calls `visit` with every record, in pages of one scan each: each record as of some instant of the walk. Keys that do
+    /// not ascend are damage, and end it: from them the next page would go back, or skip records.
+    pub(crate) fn span(
+        &mut self,
+        span: &Span<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
+    ) -> Result<Visited, Failure> {
         // Its own copy of the reference: the plan is borrowed from the index, not from the tool.
         let index = self.index;
         let plan = index.plan();
-        self.arguments(&self.least_key(), None).map_err(Failure::Run)?;
-        let mut operation = Operation::scan(PAGE_RECORDS as u32);
+        self.arguments(span.low, None).map_err(Failure::Run)?;
+        let mut operation = Operation { after: span.after, bounded: span.high.is_some(), ..Operation::scan(0) };
         let mut count = 0;
-        let mut last: Option<Vec<u8>> = None;
+        let mut last = span.after.then(|| span.low.to_vec());
         loop {
+            operation.limit = (span.most - count).min(PAGE_RECORDS as u64) as u32;
+            if operation.limit == 0 {
+                return Ok(Visited { records: count, more: true });
+            }
+            if let Some(high) = span.high {
+                self.argument(Part::KeyHigh, high).map_err(Failure::Run)?;
+            }
             let outcome = self.execute(operation).map_err(Failure::run)?;
-            let Outcome::Page { records, more } = outcome else { return Ok(count) };
+            let Outcome::Page { records, more } = outcome else { return Ok(Visited { records: count, more: false }) };
             self.lane.port().with(|scratch| {
                 plan.records(scratch, records as usize).try_for_each(|(key, value)| {
                     if let Some(last) = last.as_deref().filter(|last| key <= *last) {
@@ -262,7 +337,7 @@ impl Tool<'_, '_, '_, '_> {
             count += u64::from(records);
             operation.after = true;
             if !more {
-                return Ok(count);
+                return Ok(Visited { records: count, more: false });
             }
         }
     }
@@ -282,16 +357,36 @@ pub(crate) fn with_tool<R>(
     name: &str,
     run: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
+    with_tools(node, name, 1, |tools| match tools {
+        [tool] => run(tool),
+        _ => Err(Failure::Run("no lane".to_owned())),
+    })
+}
+
+/// The same on several lanes, for as many threads.
+pub(crate) fn with_tools<R>(
+    node: &ComputeNode,
+    name: &str,
+    lanes: u16,
+    run: impl FnOnce(&mut [Tool<'_, '_, '_, '_>]) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let (entry, parameters) = node.pool().find_index(name).map_err(Failure::run)?;
     node.pool().check_root(&entry, &parameters).map_err(Failure::run)?;
-    let mut fabric = node.pool().fabric().map_err(Failure::run)?;
-    let spending = Spending { page_records: PAGE_RECORDS, ..Spending::default() };
+    let fabrics = (0..lanes).map(|_| node.pool().fabric());
+    let mut fabrics = fabrics.collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
+    let spending = Spending { page_records: PAGE_RECORDS, lanes: lanes.into(), ..Spending::default() };
     node.with_index(&entry, &parameters, &spending, |index| {
-        let mut scratch = vec![0; index.plan().total_bytes];
-        let lane = Lane::new(LaneId(0), &mut scratch);
+        let scratch_bytes = index.plan().total_bytes;
+        let mut scratch = vec![0; scratch_bytes * usize::from(lanes)];
+        let pieces = (0..).zip(scratch.chunks_mut(scratch_bytes));
+        let mut own: Vec<_> = pieces.map(|(lane, scratch)| Lane::new(LaneId(lane), scratch)).collect();
         let pool = node.pool();
-        let result = run(&mut Tool { index, lane: &lane, fabric: &mut fabric, parameters, pool, name });
-        if let Err(error) = leave(&index, &mut fabric, &lane) {
+        let each = own.iter_mut().zip(&mut fabrics);
+        let mut tools: Vec<_> =
+            each.map(|(lane, fabric)| Tool { index, lane, fabric, parameters, pool, name }).collect();
+        let result = run(&mut tools);
+        let Some(Tool { lane, fabric, .. }) = tools.first_mut() else { return result };
+        if let Err(error) = leave(&index, fabric, lane) {
             // Something in the pool may still name this compute node: its row has to be swept.
             node.mark_unsettled();
             // What went wrong before says more.

@@ -39,13 +39,14 @@ mod threads;
 use crate::failure::Failure;
 use crate::kinds::{BenchOptions, KindName};
 use crate::pool::RdmaArguments;
-use crate::tool::LeaseArguments;
+use crate::tool::{LeaseArguments, seconds};
 use crate::workload::trace::TraceWriter;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Arguments of `dm bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -87,6 +88,10 @@ pub struct Arguments {
     /// Operations of each workload [default: 2000000, of scans a tenth, or operationcount]
     #[arg(long, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
     pub operations: Option<u64>,
+
+    /// Stop each workload after so many seconds, or with its last operation if that comes first; a load is not stopped
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: Option<Duration>,
 
     /// Worker threads of each compute node [default: one per processor, at most 16, over all of them]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -19,6 +19,7 @@ use dm_host::kinds::IndexParameters;
 use dm_sim::timing::Profile;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 /// Lanes of a compute node, but for the one that loads and validates.
 const LANES_MAX: u32 = 65_533;
@@ -60,6 +61,8 @@ pub struct Plan {
     pub repeat: u16,
     /// Keys.
     pub keys: KeySource,
+    /// How long a workload may run that is no load.
+    pub most: Option<Duration>,
     /// Records loaded first.
     pub records: u64,
     /// How.
@@ -250,6 +253,7 @@ impl Plan {
             runs,
             repeat: arguments.repeat,
             keys,
+            most: arguments.seconds,
             records,
             load_by,
             parameters,
@@ -332,6 +336,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         ("--pool", !arguments.pool.is_empty()),
         ("--baseline", arguments.baseline),
         ("--trace", arguments.trace.is_some()),
+        ("--seconds", arguments.seconds.is_some()),
         ("--lines", arguments.lines != super::LinesName::Auto),
     ];
     refuse(&real, "only with --fabric shm")?;

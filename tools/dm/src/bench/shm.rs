@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::pool::{FabricName, Memory, RdmaArguments, discard};
 use crate::progress::progress;
 use crate::report::{Hotspot, MEASURED_ON_SHM, MEASURED_ON_VERBS, Report};
-use crate::workload::spec::Spec;
+use crate::workload::spec::{Phase, Spec};
 use crate::workload::stream::Workload;
 use crate::workload::trace::TraceWriter;
 use dm_core::fabric::Fabric;
@@ -224,7 +224,7 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
             .iter()
             .flat_map(|owns| (0..step).map(move |next| Warmer { shared, key, owns, next, step, end }))
             .collect();
-        bench.drive(workers, works, shared, &progress("warming", Some(0))).map(drop)
+        bench.drive(workers, works, shared, &progress("warming", Some(0)), None).map(drop)
     }
 
     fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
@@ -248,7 +248,8 @@ impl<I: Index> Stage for Threads<'_, '_, '_, '_, I> {
             .collect();
         let progress = progress(&run.name, Some(operations));
         let before = hotspot(plan, workers);
-        let (works, wall) = bench.drive(workers, works, &shared, &progress)?;
+        let (works, wall) =
+            bench.drive(workers, works, &shared, &progress, plan.most.filter(|_| run.spec.phase == Phase::Run))?;
         let after = hotspot(plan, workers);
         let records = owners.end(&counters, records);
         let driven = Driven {

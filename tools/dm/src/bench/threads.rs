@@ -61,14 +61,15 @@ impl<I: Index> Bench<'_, '_, I> {
         Shared::new(&self.plan.keys, owners.count() > 0, self.trace)
     }
 
-    /// Runs each work on its thread; returns them and how long it took from the first start to the last end. The threads of
-    /// compute node 0 come first.
+    /// Runs each work on its thread, until it is done or for so long at most; returns them and how long it took from the first
+    /// start to the last end. The threads of compute node 0 come first.
     pub(super) fn drive<W: Work + Send>(
         &self,
         threads: &mut [Thread<'_>],
         works: Vec<W>,
         shared: &Shared<'_>,
         progress: &ProgressBar,
+        most: Option<Duration>,
     ) -> Result<(Vec<W>, Duration), Failure> {
         let each = usize::from(self.plan.threads);
         let nodes: Vec<_> = self.indexes.iter().zip(self.nodes).collect();
@@ -94,9 +95,17 @@ impl<I: Index> Bench<'_, '_, I> {
                     })
                 })
                 .collect();
-            while !progress.is_hidden() && running.iter().any(|thread| !thread.is_finished()) {
+            let began = Instant::now();
+            let mut left = most;
+            while (left.is_some() || !progress.is_hidden()) && running.iter().any(|thread| !thread.is_finished()) {
                 progress.set_position(shared.done.load(Ordering::Relaxed));
-                std::thread::sleep(Duration::from_millis(50));
+                std::thread::sleep(left.unwrap_or(Duration::MAX).min(Duration::from_millis(50)));
+                left = most.and_then(|most| most.checked_sub(began.elapsed()));
+                if most.is_some() && left.is_none() {
+                    // Operations that have begun come to their ends.
+                    shared.stop.store(true, Ordering::Relaxed);
+                    break;
+                }
             }
             running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });

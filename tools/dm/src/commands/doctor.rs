@@ -68,19 +68,9 @@ impl Machine {
         }
     }
 
-    /// The port and GID that would be used if nothing is named: the first active port with an address, RoCE version 2
-    /// before version 1.
+    /// The port and GID that would be used if nothing is named.
     fn choice(&self) -> Option<(&RdmaDevice, &RdmaPort, &RdmaGid)> {
-        let mut candidates: Vec<_> = self
-            .devices
-            .iter()
-            .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
-            .filter(|(_, port)| port.state == "ACTIVE")
-            .flat_map(|(device, port)| port.gids.iter().map(move |gid| (device, port, gid)))
-            .filter(|(_, _, gid)| gid.address().is_some())
-            .collect();
-        candidates.sort_by_key(|(_, _, gid)| !gid.is_roce_v2());
-        candidates.first().copied()
+        choose(&self.devices, |_, _| true)
     }
 
     /// What has to be mended before RDMA works, with the command that does; then what would make it better.
@@ -226,6 +216,22 @@ impl Machine {
         }
         (text, broken.is_empty())
     }
+}
+
+/// Of those that are wanted, the first GID with an address of an active port, RoCE version 2 before version 1.
+pub(super) fn choose(
+    devices: &[RdmaDevice],
+    wanted: impl Fn(&RdmaDevice, &RdmaGid) -> bool,
+) -> Option<(&RdmaDevice, &RdmaPort, &RdmaGid)> {
+    let mut candidates: Vec<_> = devices
+        .iter()
+        .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+        .filter(|(_, port)| port.state == "ACTIVE")
+        .flat_map(|(device, port)| port.gids.iter().map(move |gid| (device, port, gid)))
+        .filter(|(device, _, gid)| gid.address().is_some() && wanted(device, gid))
+        .collect();
+    candidates.sort_by_key(|(_, _, gid)| !gid.is_roce_v2());
+    candidates.first().copied()
 }
 
 pub(super) fn run(_: &Arguments) -> Result<(), Failure> {

@@ -16,11 +16,15 @@
 //!
 //! A dump is not a snapshot: each record is as of some instant of the walk.
 //!
+//! [`parts`]: several lanes scan the index, each another part of its keys, and their parts are written in order.
+//!
 //! **Damage.** The index is walked first, which checks all that its nodes say of each other. The records have to
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
 //! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
 //! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
 //! same neighborhood), or the mark that it is in use. Each damaged entry affects one record.
+
+mod parts;
 
 use super::destination::Destination;
 use crate::failure::{Failure, print};
@@ -28,7 +32,7 @@ use crate::notation::{Format, show};
 use crate::pool::discard;
 use crate::progress::progress;
 use crate::report::text::counted;
-use crate::tool::{PoolArguments, Tool, with_tool};
+use crate::tool::{PoolArguments, Tool, with_tool, with_tools};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
 use dm_core::operation::{Operation, OperationKind, RECORD_HEADER_BYTES};
@@ -40,6 +44,7 @@ use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 const MAGIC: [u8; 8] = *b"dm-dump\n";
 const VERSION: u32 = 2;
@@ -69,6 +74,10 @@ pub(super) struct DumpArguments {
     /// Others write to the index meanwhile: it is not walked, and records are not compared with those of a walk
     #[arg(long)]
     in_use: bool,
+
+    /// Threads that scan the index, each with a lane of its own [default: one per processor, at most 8]
+    #[arg(long, short, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
 
     /// Where to write, - for the standard output
     #[arg(default_value = "-")]
@@ -113,13 +122,16 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(what.to_owned()));
     }
     let memory = arguments.pool.connect()?;
-    let node = arguments.pool.join(&memory)?;
-    with_tool(&node, &arguments.index, |tool| {
+    let processors = || thread::available_parallelism().map_or(1, |processors| processors.get().min(8) as u16);
+    let jobs = arguments.jobs.unwrap_or_else(processors);
+    let node = arguments.pool.join_with(&memory, jobs)?;
+    with_tools(&node, &arguments.index, jobs, |tools| {
         let path = &arguments.file;
         let mut destination = Destination::open(path)?;
+        let [tool, ..] = &mut *tools else { return Err(Failure::Run("no lane".to_owned())) };
         tool.take_all_keys()?;
         let wanted = if arguments.in_use { None } else { Some(walked(tool)?) };
-        let count = write_dump(tool, &mut destination, path, wanted)?;
+        let count = write_dump(tools, &mut destination, path, wanted)?;
         let is_file = matches!(destination, Destination::File { .. });
         destination.keep()?;
         if is_file { print(&format!("{} written to {}\n", counted(count, "record"), path.display())) } else { Ok(()) }
@@ -136,33 +148,34 @@ fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
 
 /// `wanted`: the number of records that there have to be.
 fn write_dump(
-    tool: &mut Tool<'_, '_, '_, '_>,
+    tools: &mut [Tool<'_, '_, '_, '_>],
     out: impl Write,
     path: &Path,
     wanted: Option<u64>,
 ) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::Run(format!("{}: {error}", shown(path, "the standard output")));
     let bar = progress("dumping", wanted);
-    let mut dumped = 0;
     let mut out = BufWriter::with_capacity(1 << 18, out);
     let mut crc = CRC.digest();
     let mut emit = |bytes: &[u8]| {
         crc.update(bytes);
         out.write_all(bytes).map_err(failed)
     };
-    emit(&header(&tool.parameters))?;
-    let have_lengths = tool.parameters.items.is_some();
-    let count = tool.each(|key, value| {
-        emit(&[1])?;
+    let Some(parameters) = tools.first().map(|tool| tool.parameters) else { return Ok(0) };
+    emit(&header(&parameters))?;
+    let have_lengths = parameters.items.is_some();
+    let encode = |bytes: &mut Vec<u8>, key: &[u8], value: &[u8]| {
+        bytes.push(1);
         if have_lengths {
-            emit(&(key.len() as u16).to_le_bytes())?;
-            emit(&(value.len() as u32).to_le_bytes())?;
+            bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+            bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         }
-        emit(key)?;
-        emit(value)?;
-        dumped += 1;
-        show_progress(&bar, dumped);
-        Ok(())
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+    };
+    let count = parts::scan(tools, &encode, |part| {
+        bar.inc(part.records);
+        emit(&part.bytes)
     })?;
     bar.finish_and_clear();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != count) {
@@ -411,7 +424,7 @@ fn bulk<R: Read>(
     reader: &mut Reader<'_, R>,
     bar: &ProgressBar,
 ) -> Result<(), Failure> {
-    let (index, lane) = (tool.index, tool.lane);
+    let (index, lane) = (tool.index, &*tool.lane);
     let mut records = false;
     while let Some((key, value)) = reader.next()? {
         records = true;

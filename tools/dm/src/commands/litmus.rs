@@ -11,10 +11,12 @@
 //! | read-ascending | a chain: WRITE the last word = `t`, WRITE the first = `t` | one READ of all | the last is older than the first |
 //! | atomic-write | WRITE word = `t`, then READ it | fetch-and-add 0 on it | the READ brings another value |
 //! | failed-cas | WRITE word = `t`, then READ it | CAS on it whose comparison fails | the READ brings another value |
+//! | masked-cas | masked CAS of the lower half, from `t - 1` to `t` | the same of the upper half | either brings another value of its half |
+//!
+//! The last is of a fabric that offers masked atomics, and tries whether they are atomic and change what their masks say.
 
 use crate::failure::{Failure, print};
-use crate::tool::PoolArguments;
-use clap::builder::RangedU64ValueParser;
+use crate::tool::{PoolArguments, seconds};
 use dm_core::error::VerbError;
 use dm_core::fabric::Fabric as _;
 use dm_core::index::Index as _;
@@ -30,22 +32,74 @@ use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::{IndexParameters, with_index};
 use dm_host::pool::Pool;
 use dm_host::solo::block_on;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Arguments of `dm litmus`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: on a running pool, 5 s for each of six tests\n  dm litmus --fabric verbs --pool 10.0.0.1 --seconds 5"
+    after_help = "Example: on a running pool, 5 s for each of its tests\n  dm litmus --fabric verbs --pool 10.0.0.1 --seconds 5"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
     pool: PoolArguments,
 
     /// How long each test runs
-    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
-    seconds: u64,
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Write the results to a file, for machines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What was found, and on what: what `--json` writes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// How memory nodes were reached.
+    pub fabric: String,
+    /// The RDMA device of this machine.
+    pub device: Option<String>,
+    /// What the platform is known for.
+    pub profile: String,
+    /// Whether the fabric offers masked atomics.
+    pub masked_atomics: bool,
+    /// Device memory of each memory node, in bytes.
+    pub device_bytes: u32,
+    /// How long each test ran.
+    pub test_s: f64,
+    /// The tests.
+    pub tests: Vec<Line>,
+}
+
+/// What came of one test.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// As in the module's documentation.
+    pub test: String,
+    /// What it tries to refute; `-`: nothing that an index relies on.
+    pub assumption: String,
+    /// How often it looked.
+    pub looks: u64,
+    /// Looks with another result than the one before.
+    pub changes: u64,
+    /// Looks that refute it.
+    pub refuted: u64,
+    /// On what grounds the fabric grants it.
+    pub granted: String,
+    /// Indexes that rely on it.
+    pub relied_upon_by: Vec<String>,
+}
+
+impl Line {
+    /// Whether what was granted was seen not to hold.
+    pub(super) fn is_broken(&self) -> bool {
+        self.refuted > 0 && !matches!(self.granted.as_str(), "-" | "no")
+    }
 }
 
 /// Bytes that are written and read at once.
@@ -172,7 +226,7 @@ fn race(
         looked.map_err(Failure::run)?;
         let wrote = wrote.map_err(Failure::run)?;
         // In tests in which the writer looks itself, its looks count.
-        Ok(if wrote.looks > 0 { wrote } else { seen })
+        Ok(if wrote.looks > 0 { Seen { refuted: wrote.refuted + seen.refuted, ..wrote } } else { seen })
     })
 }
 
@@ -229,6 +283,29 @@ fn run_all(pool: &Pool, at: u64, time: Duration) -> Result<Vec<Test>, Failure> {
     Ok(tests)
 }
 
+/// The name of [`masked`] in reports.
+pub(super) const MASKED: &str = "masked-cas";
+
+/// Two queue pairs count in the halves of one word.
+fn masked(pool: &Pool, at: u64, time: Duration) -> Result<Seen, Failure> {
+    const LOW: u64 = u32::MAX as u64;
+    let count_low = |end: &mut End<'_, '_>, turn: u64| {
+        let turn = turn & LOW;
+        let before = turn.wrapping_sub(1) & LOW;
+        let old = end.atomic(Request::masked_cas(Label::Tool, HOME, end.at, [before, turn, LOW, LOW]))?;
+        Ok(Some(old & LOW != before))
+    };
+    let high = Cell::new(0);
+    let count_high = |end: &mut End<'_, '_>| {
+        let before: u64 = high.get();
+        let turn = before.wrapping_add(1) & LOW;
+        let old = end.atomic(Request::masked_cas(Label::Tool, HOME, end.at, [before << 32, turn << 32, !LOW, !LOW]))?;
+        high.set(turn);
+        Ok((old & LOW, old >> 32 != before))
+    };
+    race(pool, at, time, count_low, count_high)
+}
+
 /// The assumptions of each index, whatever this fabric grants.
 fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.len()], Failure> {
     let everything = Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" };
@@ -261,20 +338,30 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let guarantees = fabric.guarantees();
     let needed = needs(&node, &fabric)?;
     let chunk = take_chunk(&node)?;
-    let tests = run_all(pool, chunk.offset, Duration::from_secs(arguments.seconds));
+    let time = arguments.seconds;
+    let offers_masked = fabric.capabilities().masked_atomics;
+    let tests = run_all(pool, chunk.offset, time);
+    let masked = if offers_masked && tests.is_ok() { masked(pool, chunk.offset, time).map(Some) } else { Ok(None) };
     // The chunk can be released whatever the results are: no pointer leads into it.
     let released = pool
         .with_lane(|fabric, lane| block_on(fabric, lane, chunks::release(lane, &pool.geometry()[0], &chunk, false)));
-    let tests = tests?;
+    let (tests, masked) = (tests?, masked?);
     released.map_err(Failure::run)?.map_err(Failure::run)?;
 
-    let mut table = format!(
-        "{:<16} {:<22} {:>9} {:>9} {:>8}  {:<16} relied upon by\n",
-        "test", "assumption", "looks", "changes", "refuted", "granted"
-    );
-    let mut broken = Vec::new();
-    for test in &tests {
-        let Test { name, assumption, seen } = *test;
+    let line = |name: &str, assumption: Assumptions, seen: Seen, granted: &str| {
+        let relying = KINDS.iter().zip(&needed);
+        let relying = relying.filter(|(_, needed)| !assumption.is_empty() && needed.contains(assumption));
+        Line {
+            test: name.to_owned(),
+            assumption: assumption.names().next().unwrap_or("-").to_owned(),
+            looks: seen.looks,
+            changes: seen.changes,
+            refuted: seen.refuted,
+            granted: granted.to_owned(),
+            relied_upon_by: relying.map(|(kind, _)| kind.name().to_owned()).collect(),
+        }
+    };
+    let of_index = tests.iter().map(|&Test { name, assumption, seen }| {
         let granted = if assumption.is_empty() {
             "-"
         } else if guarantees.by_construction.contains(assumption) {
@@ -284,31 +371,56 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         } else {
             "no"
         };
-        if seen.refuted > 0 && (granted == "by construction" || granted == "asserted") {
-            broken.push(format!("{name} ({granted})"));
-        }
-        let flag = assumption.names().next().unwrap_or("-");
-        let relying = KINDS.iter().zip(&needed);
-        let relying = relying.filter(|(_, needed)| !assumption.is_empty() && needed.contains(assumption));
-        let mut relying = relying.map(|(kind, _)| kind.name()).collect::<Vec<_>>().join(", ");
-        if relying.is_empty() {
-            relying.push_str("none");
-        }
-        let Seen { looks, changes, refuted } = seen;
-        // Writing to a string does not fail.
-        let _ = writeln!(table, "{name:<16} {flag:<22} {looks:>9} {changes:>9} {refuted:>8}  {granted:<16} {relying}");
+        line(name, assumption, seen, granted)
+    });
+    let of_masked = masked.map(|seen| line(MASKED, Assumptions::empty(), seen, "offered"));
+    let found = Found {
+        fabric: fabric.name().to_owned(),
+        device: fabric.device().map(str::to_owned),
+        profile: guarantees.profile.to_owned(),
+        masked_atomics: offers_masked,
+        device_bytes: fabric.capabilities().device_bytes,
+        test_s: time.as_secs_f64(),
+        tests: of_index.chain(of_masked).collect(),
+    };
+    if let Some(path) = &arguments.json {
+        let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{}: {error}", path.display()));
+        let json = serde_json::to_string_pretty(&found).map_err(|error| failed(&error))?;
+        std::fs::write(path, json + "\n").map_err(|error| failed(&error))?;
     }
-    let device = fabric.device().map_or(String::new(), |device| format!(", device {device}"));
-    let profile = if guarantees.profile.is_empty() { "none" } else { guarantees.profile };
-    print(&format!(
-        "fabric {}{device}, profile {profile}; {} s a test. Not seen is not impossible; seen is.\n\n{table}",
-        fabric.name(),
-        arguments.seconds
-    ))?;
+    print(&found.table())?;
+    let broken = found.tests.iter().filter(|line| line.is_broken());
+    let broken: Vec<_> = broken.map(|line| format!("{} ({})", line.test, line.granted)).collect();
     if broken.is_empty() {
         Ok(())
     } else {
         Err(Failure::Run(format!("refuted here, though granted: {}", broken.join(", "))))
+    }
+}
+
+impl Found {
+    /// For people.
+    fn table(&self) -> String {
+        let Self { fabric, device, profile, test_s, .. } = self;
+        let device = device.as_ref().map_or(String::new(), |device| format!(", device {device}"));
+        let profile = if profile.is_empty() { "none" } else { profile };
+        let masked = if self.masked_atomics { "" } else { ", no masked atomics" };
+        let mut table = format!(
+            "fabric {fabric}{device}, profile {profile}{masked}; {test_s} s a test. Not seen is not impossible; seen is.\n\n\
+             {:<16} {:<22} {:>9} {:>9} {:>8}  {:<16} relied upon by\n",
+            "test", "assumption", "looks", "changes", "refuted", "granted"
+        );
+        for line in &self.tests {
+            let Line { test, assumption, looks, changes, refuted, granted, .. } = line;
+            let relying =
+                if line.relied_upon_by.is_empty() { "none".to_owned() } else { line.relied_upon_by.join(", ") };
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                table,
+                "{test:<16} {assumption:<22} {looks:>9} {changes:>9} {refuted:>8}  {granted:<16} {relying}"
+            );
+        }
+        table
     }
 }
 

@@ -16,6 +16,7 @@ mod litmus;
 mod rename;
 mod repair;
 mod shell;
+mod trial;
 mod verify;
 
 pub use dump::check_dump;
@@ -83,6 +84,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Try to see on a pool what indexes rely on not to happen
     Litmus(litmus::Arguments),
+    /// Try everything on two RDMA hosts, in bounded time, and write a report
+    Trial(Box<trial::Arguments>),
     /// Write the manual pages of dm and dm-memd
     Man(generate::ManArguments),
     /// Print a script that completes command lines of dm or dm-memd in a shell
@@ -129,6 +132,7 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Litmus(arguments) => litmus::run(&arguments),
+        Command::Trial(arguments) => trial::run(&arguments),
         Command::Man(arguments) => generate::man(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Memd(arguments) => return daemon::main("dm memd", &arguments),

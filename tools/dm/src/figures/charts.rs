@@ -1,7 +1,8 @@
 //! The charts of `dm figures --svg`: each paper's values beside ours.
 
 use super::row::{Row, number};
-use crate::picture::axis::{Axis, plain};
+use crate::picture::axis::Axis;
+use crate::picture::pairs::{PLOT, Pair, Pairs, grid};
 use crate::picture::svg::{Svg, lines};
 
 /// A chart: a row for each figure, the paper's value and ours on one axis.
@@ -169,13 +170,6 @@ const CHARTS: &[Chart] = &[
     },
 ];
 
-const LEFT: f64 = 236.0;
-const PLOT: f64 = 420.0;
-const PAPER: f64 = LEFT + PLOT + 72.0;
-const OURS: f64 = PAPER + 78.0;
-const WIDTH: f64 = OURS + 20.0;
-const LINE: f64 = 22.0;
-
 /// A chart that was drawn, or the title of a figure that is not in the table.
 pub(super) type Drawn = Result<String, String>;
 
@@ -186,73 +180,29 @@ pub(super) fn draw(rows: &[Row], parameters: &impl Fn(&[&str]) -> String) -> Vec
     drawn
 }
 
-/// Grid lines, their values below, and what the axis has.
-fn grid(svg: &mut Svg, axis: &Axis, right: f64, (top, bottom): (f64, f64), title: &str) {
-    for tick in axis.ticks() {
-        let x = axis.at(tick);
-        // Where comparisons are, 1 means the same.
-        let same = title.contains("logarithmic") && (tick - 1.0).abs() < 1e-9;
-        svg.line((x, top), (x, bottom), if same { "axis" } else { "grid" });
-        svg.text((x, bottom + 15.0), "small dim mid", &plain(tick));
-    }
-    svg.text((right, bottom + 31.0), "small dim end", title);
-}
-
 impl Chart {
     fn draw(&self, rows: &[Row], parameters: &impl Fn(&[&str]) -> String) -> Drawn {
         let of = |title: &str| rows.iter().find(|row| row.title == title).ok_or_else(|| title.to_owned());
         let titles: Vec<&str> = self.groups.iter().flat_map(|(_, rows)| rows.iter().map(|(_, title)| *title)).collect();
-        let found = titles.iter().map(|title| of(title)).collect::<Result<Vec<&Row>, String>>()?;
-        let values = found.iter().flat_map(|row| row.paper.into_iter().chain([row.ours]));
-        let axis = Axis::of(values, self.logarithmic, LEFT, PLOT);
-
-        let mut svg = Svg::new(WIDTH, self.title);
-        svg.text((16.0, 28.0), "title", self.title);
-        let top = 64.0;
-        let headings = self.groups.iter().filter(|(heading, _)| !heading.is_empty()).count();
-        let bottom = top + titles.len() as f64 * LINE + headings as f64 * (LINE + 6.0) + 4.0;
-        grid(&mut svg, &axis, LEFT + PLOT, (top, bottom), self.axis);
-        legend(&mut svg, top - 10.0);
-        let mut y = top + 15.0;
+        let mut groups = Vec::new();
         for (heading, rows) in self.groups {
-            if !heading.is_empty() {
-                svg.text((16.0, y + 4.0), "strong", heading);
-                y += LINE + 6.0;
-            }
-            for (label, title) in *rows {
-                let row = of(title)?;
-                svg.text((LEFT - 12.0, y), "end", label);
-                draw_row(&mut svg, &axis, row, y);
-                y += LINE;
-            }
+            let pair = |&(label, title): &(&str, &str)| {
+                of(title).map(|row| Pair { label: label.to_owned(), first: row.paper, second: row.ours })
+            };
+            groups.push(((*heading).to_owned(), rows.iter().map(pair).collect::<Result<Vec<_>, String>>()?));
         }
         let parameters = parameters(&titles);
         let caption = format!("{} \u{201c}Ours\u{201d} is simulated. All rows: {parameters}", self.about);
-        let end = svg.paragraph((16.0, bottom + 54.0), "small dim", 134, 14.0, &caption);
-        Ok(svg.finish(end + 2.0))
+        let pairs = Pairs {
+            title: self.title,
+            axis: self.axis,
+            logarithmic: self.logarithmic,
+            columns: ["paper", "ours"],
+            groups: &groups,
+            caption: &caption,
+        };
+        Ok(pairs.draw())
     }
-}
-
-/// What the two marks are, above the columns of their numbers.
-fn legend(svg: &mut Svg, y: f64) {
-    svg.circle((PAPER - 46.0, y - 4.0), 4.0, "paper");
-    svg.text((PAPER, y), "small paper strong end", "paper");
-    svg.circle((OURS - 38.0, y - 4.0), 4.5, "ours");
-    svg.text((OURS, y), "small ours strong end", "ours");
-}
-
-/// Both values, joined, and as numbers.
-fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: f64) {
-    let ours = axis.at(row.ours);
-    if let Some(paper) = row.paper.map(|paper| axis.at(paper)) {
-        svg.line((paper, y - 4.0), (ours, y - 4.0), "join");
-        svg.circle((paper, y - 4.0), 5.0, "paper");
-    }
-    // On top: where both are the same, a ring is left of the other.
-    svg.circle((ours, y - 4.0), 3.5, "ours");
-    let paper = row.paper.map_or_else(|| "\u{2013}".to_owned(), number);
-    svg.text((PAPER, y), "paper end", &paper);
-    svg.text((OURS, y), "ours end", &number(row.ours));
 }
 
 /// Headings of the chart of all figures, by the word that titles begin with.

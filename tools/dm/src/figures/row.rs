@@ -3,6 +3,7 @@
 //! Pictures are drawn from these lines only, so that what is drawn of a run and what is drawn later of its printed table is
 //! the same.
 
+pub(super) use crate::picture::axis::number;
 use std::fmt;
 
 /// What one figure came to.
@@ -24,15 +25,6 @@ pub(super) struct Row {
 
 /// How the table begins.
 pub(super) const HEAD: &str = "| figure | paper | ours (simulated) | ratio | remarks |\n|---|---|---|---|---|\n";
-
-/// A number as the table has it.
-pub(super) fn number(value: f64) -> String {
-    match value {
-        value if value >= 1000.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

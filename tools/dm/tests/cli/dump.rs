@@ -291,3 +291,33 @@ fn a_stream_that_cannot_be_written_or_ends_early_is_told() {
     ended.bad(1, &["the standard input: cut short"]);
     dm(&format!("shell {pool} --index cut")).bad(1, &["no index \"cut\""]);
 }
+
+/// However many lanes scan, and wherever the keys are: spread evenly, side by side, alike for many bytes.
+#[test]
+fn a_dump_is_the_same_with_any_number_of_jobs() {
+    let nodes = Nodes::start(1, "128MiB");
+    let pool = nodes.pool();
+    let records = "--workload c --operations 100 --records 30000 --threads 1 --lanes 1";
+    for (name, options) in [("hashed", ""), ("dense", "-p insertorder=ordered"), ("radix", "--index smart")] {
+        dm(&format!("bench {pool} --name {name} {records} {options}")).good();
+    }
+    let paths: Vec<_> = (0..20_000).map(|n| format!("/usr/share/doc/{}/{n}\n", "long/".repeat(n % 3 * 20))).collect();
+    let file = nodes.file("paths");
+    fs::write(&file, paths.concat()).unwrap();
+    let items = "--items --workload c --operations 100 --threads 1 --lanes 1";
+    dm(&format!("bench {pool} --name paths {items} --keys {file}")).good();
+    dm(&format!("create {pool} --name empty")).good();
+    for (name, count) in [("hashed", 30_000), ("dense", 30_000), ("radix", 30_000), ("paths", 20_000), ("empty", 0)] {
+        let dumped = |jobs: u16| {
+            let file = nodes.file(&format!("{name}-{jobs}"));
+            let said = dm(&format!("dump {pool} --index {name} --jobs {jobs} {file}")).good();
+            assert!(said.starts_with(&format!("{count} record")), "{said}");
+            fs::read(file).unwrap()
+        };
+        let alone = dumped(1);
+        for jobs in [2, 7] {
+            assert!(dumped(jobs) == alone, "{name} with {jobs} jobs");
+        }
+    }
+    dm(&format!("dump {pool} --index dense --jobs 0")).bad(2, &["--jobs"]);
+}

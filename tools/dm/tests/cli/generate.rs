@@ -22,6 +22,7 @@ fn every_command_has_a_manual_page() {
         "dm-repair",
         "dm-shell",
         "dm-top",
+        "dm-trial",
         "dm-memd",
     ] {
         let text = page(name);

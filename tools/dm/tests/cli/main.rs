@@ -16,6 +16,7 @@ mod shell;
 mod simulation;
 mod terminal;
 mod top;
+mod trial;
 mod verify;
 
 use std::io::{BufRead as _, BufReader, Write as _};

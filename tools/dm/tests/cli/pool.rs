@@ -126,3 +126,16 @@ fn the_shell_does_what_it_is_told_line_by_line() {
     }
     assert!(ended.err.contains("dm: 4 of 5 lines failed"), "{}", ended.err);
 }
+
+#[test]
+fn inspect_says_how_large_blocks_of_items_are() {
+    let nodes = Nodes::start(1, "32MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name texts --items")).good();
+    let text = "x".repeat(100);
+    dm_fed(&format!("shell {pool} --index texts"), format!("put a {text}\nput b {text}\n").as_bytes()).good();
+    let out = dm(&format!("inspect {pool}")).good();
+    let line = out.lines().find(|line| line.contains("chunks for blocks: ")).unwrap_or_else(|| panic!("{out}"));
+    let mean = line.split(" live (").nth(1).and_then(|rest| rest.split(" B a record)").next()).expect(line);
+    assert!((101.0..160.0).contains(&mean.parse::<f64>().expect(line)), "{line}");
+}

@@ -18,8 +18,15 @@ fn names(nodes: &Nodes, options: &str) -> String {
 
 #[test]
 fn bounds_prefixes_and_counts() {
-    // Keys of one size, and of any.
-    for options in ["--key-bytes 16 --value-bytes 8", "--items"] {
+    // Keys of one size, and of any. Each command is a compute node that gets the row of the one before: over Dolphin, whose
+    // writers wait for a turn of the epochs then, items once waited for a turn that their own pin kept from passing.
+    for options in [
+        "--key-bytes 16 --value-bytes 8",
+        "--items",
+        "--items --index chime",
+        "--items --index smart",
+        "--items --index dolphin",
+    ] {
         let nodes = Nodes::start(1, "32MiB");
         let shell = names(&nodes, options);
         let all = |lines: &str| dm_fed(&shell, lines.as_bytes()).good();

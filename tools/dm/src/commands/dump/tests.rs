@@ -14,6 +14,7 @@ use dm_host::region::{Backing, LineMode, Region, RegionSpec};
 use dm_sim::rng::Rng;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 const REGION_BYTES: u64 = 1 << 20;
@@ -71,7 +72,7 @@ impl Small {
         let mut bytes = Vec::new();
         with_tool(&self.node, NAME, |tool| {
             let wanted = if walks { Some(walked(tool)?) } else { None };
-            write_dump(tool, &mut bytes, Path::new("it"), wanted)
+            write_dump(slice::from_mut(tool), &mut bytes, Path::new("it"), wanted)
         })?;
         let mut reader = Reader::new(&*bytes, Path::new("it"))?;
         let mut records = BTreeMap::new();
@@ -255,7 +256,7 @@ fn a_dump_of_fewer_records_than_the_walk_counted_fails() {
         fill(&small);
         let dumped = with_tool(&small.node, NAME, |tool| {
             let wanted = walked(tool)? + 1;
-            write_dump(tool, &mut Vec::new(), Path::new("it"), Some(wanted))
+            write_dump(slice::from_mut(tool), &mut Vec::new(), Path::new("it"), Some(wanted))
         });
         let error = dumped.expect_err("a record is missing").to_string();
         assert!(error.contains("a scan found"), "{error}");

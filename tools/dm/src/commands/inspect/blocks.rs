@@ -23,6 +23,8 @@ pub(super) struct BlockAccount {
     block_bytes: u64,
     /// Ends of these chunks that no block was ever written to.
     block_free_bytes: u64,
+    /// Places of blocks for each record, on the average. A key and a value that fit an entry have no block.
+    block_per_record_bytes: f64,
 }
 
 impl BlockAccount {
@@ -47,16 +49,18 @@ impl BlockAccount {
     /// Adds what the walk reached.
     pub(super) fn reached(&mut self, census: &Census) {
         self.block_bytes = census.block_bytes;
+        self.block_per_record_bytes = census.block_bytes as f64 / census.records.max(1) as f64;
     }
 
     pub(super) fn render(&self, text: &mut String) -> std::fmt::Result {
-        let Self { block_chunks_bytes, block_bytes, block_free_bytes } = self;
+        let Self { block_chunks_bytes, block_bytes, block_free_bytes, block_per_record_bytes } = self;
         if *block_chunks_bytes == 0 {
             return Ok(());
         }
         writeln!(
             text,
-            "  chunks for blocks: {} granted = {} live + {} free + {} ready on compute nodes, or waiting to be collected",
+            "  chunks for blocks: {} granted = {} live ({block_per_record_bytes:.1} B a record) + {} free + {} ready on compute \
+             nodes, or waiting to be collected",
             size(*block_chunks_bytes),
             size(*block_bytes),
             size(*block_free_bytes),
