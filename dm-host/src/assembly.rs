@@ -78,8 +78,8 @@ pub struct Spending {
     pub admission: Admission,
     /// How leaves leave that place (DEX).
     pub cooling: Cooling,
-    /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as the pool's chunks have room for. A
-    /// quarter as many, and at most 8192, are kept in this process.
+    /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as an eighth of a memory node has room
+    /// for. A quarter as many, and at most 8192, are kept in this process.
     pub log_lines: usize,
     /// What an answer means, unless a lane says otherwise (DEX).
     pub level: Level,

@@ -14,6 +14,7 @@ use dm_core::layout::LINE_BYTES;
 use dm_core::memory::chunks::RequestIds;
 use dm_core::pages::{PageStore, Shape};
 use dm_core::registry::{KindParameters, ParameterError};
+use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::chunk::ChunkKind;
 use memmap2::MmapMut;
@@ -23,6 +24,9 @@ use zerocopy::FromBytes;
 /// Lines of the log's ring for each line that is staged: a ring has room for the lines that are staged, and for records
 /// of leaves that are not flushed.
 const RING_PER_STAGED: usize = 4;
+
+/// A pool has room for the rings of several compute nodes beside its indexes.
+const RINGS_PER_NODE: usize = 8;
 
 /// Most lines that are staged: 512 KiB, which stay in a processor's cache until they are posted.
 const STAGED_MAX: usize = 8 << 10;
@@ -152,8 +156,11 @@ impl Storage {
     fn new(parameters: &Parameters, place: &Place<'_>, spending: &Spending) -> Result<Self, AssemblyError> {
         let entries = parameters.entries as usize;
         let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
-        // Any memory node may get the ring.
-        let most = place.geometry.iter().map(|node| Ring::lines_max(node.chunk_bytes)).min().unwrap_or(0);
+        // Any memory node may get the ring, which takes an eighth of it at most.
+        let most = |node: &NodeGeometry| {
+            Ring::lines_max((node.chunk_count as usize / RINGS_PER_NODE).max(1), node.chunk_bytes)
+        };
+        let most = place.geometry.iter().map(most).min().unwrap_or(0);
         let log_lines = spending.log_lines.min(usize::try_from(most).unwrap_or(usize::MAX));
         let staged = (log_lines / RING_PER_STAGED).clamp(STAGING_LINES_MIN, STAGED_MAX);
         let bytes = spending.page_cache_bytes;

@@ -79,7 +79,13 @@ fn loaded_found_and_listed_in_order(kind: IndexKind, paths: &[Vec<u8>]) {
     let records: Vec<_> =
         paths.iter().map(|path| (path.clone(), path.iter().rev().copied().collect::<Vec<_>>())).collect();
     assert!(session.multi_put(&records).wait().into_iter().all(|result| result == Ok(Upsert::Inserted)));
-    // Another compute node, with copies of its own.
+    // Another compute node, with copies of its own. Where keys have owners, the first one gives them up before.
+    let session = if kind == IndexKind::Dex {
+        session.close();
+        None
+    } else {
+        Some(session)
+    };
     let other = open(&pool, kind, 1);
     for (result, (_, value)) in other.multi_get(paths).wait().into_iter().zip(&records) {
         assert_eq!(result.unwrap().as_ref(), Some(value));
@@ -92,7 +98,7 @@ fn loaded_found_and_listed_in_order(kind: IndexKind, paths: &[Vec<u8>]) {
     let range = (Bound::Excluded(low.clone()), Bound::Included(high.clone()));
     let listed: Vec<_> = other.scan(Bound::Excluded(low), Bound::Included(high)).map(Result::unwrap).collect();
     assert!(listed.into_iter().eq(model.range(range).map(|(key, value)| (key.clone(), value.clone()))));
-    assert_eq!(session.validate().unwrap().records, model.len() as u64);
+    assert_eq!(session.as_ref().unwrap_or(&other).validate().unwrap().records, model.len() as u64);
 }
 
 #[test]
@@ -122,7 +128,6 @@ fn is_refused_with_its_limit(kind: IndexKind) {
     let large = IndexParameters::with_items(kind, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "bytes of the longest key 5000: the index takes 1 to 4096");
-    assert!(IndexParameters::with_items(IndexKind::Dex, Parameters::DEFAULT).is_err());
 }
 
 #[test]

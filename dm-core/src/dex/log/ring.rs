@@ -223,9 +223,9 @@ impl Ring {
         Ok(Self { node, chunk_bytes, chunks, lines })
     }
 
-    /// The most lines of a ring in a pool whose memory nodes have chunks of `chunk_bytes`.
-    pub const fn lines_max(chunk_bytes: u64) -> u64 {
-        lines_of(RING_CHUNKS, chunk_bytes)
+    /// The most lines of a ring of `chunks` chunks of `chunk_bytes`, of which it has [`RING_CHUNKS`] at most.
+    pub const fn lines_max(chunks: usize, chunk_bytes: u64) -> u64 {
+        lines_of(if chunks < RING_CHUNKS { chunks } else { RING_CHUNKS }, chunk_bytes)
     }
 
     /// Its memory node.
