@@ -65,6 +65,12 @@ impl TreeKind for Dex {
         [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED].concat()
     }
 
+    /// A WRITE of a leaf that is not admitted has to be cut off by its queue pair while its operation is dropped. A unit test
+    /// arranges that.
+    fn unseen() -> &'static [Mutant] {
+        &[Mutant::TORN_LEAF_LEFT]
+    }
+
     fn profile_for(_: Mutant) -> Option<Profile> {
         None
     }
