@@ -75,7 +75,7 @@ fn a_bulk_load_cuts_keys_at_its_quantiles() {
     assert_eq!(open().validate().unwrap().records, KEYS);
     let few = [(key(1), value_of(1)), (key(2), value_of(2))];
     let error = Session::bulk_load(&pool, "few", parameters, few).unwrap_err().to_string();
-    assert!(error.contains("2 keys") && error.contains("4 entries"), "{error}");
+    assert!(error.contains("too few"), "{error}");
 }
 
 #[test]

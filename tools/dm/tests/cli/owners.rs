@@ -150,7 +150,7 @@ fn keys_are_cut_as_the_creator_says() {
     ] {
         create("bad", options).bad(2, parts);
     }
-    create("bad", "--entries 3 --sample u64:1,u64:2").bad(1, &["bad", "2 keys", "3 entries"]);
+    create("bad", "--entries 3 --sample u64:1,u64:2").bad(1, &["bad", "entry 1", "too few"]);
     dm(&format!("create {pool} --name bad --index sherman --entries 3")).bad(2, &["--entries", "Sherman"]);
     let many: Vec<_> = (1..=4096).map(|key| format!("u64:{key}")).collect();
     create("bad", &format!("--boundaries {}", many.join(","))).bad(2, &["entries of the ownership table 4097"]);

@@ -62,6 +62,12 @@ impl Small {
         self.memory.region().write_image(offset, bytes).expect("it is inside");
     }
 
+    /// A command's view of the index: each joins anew. A row has an index with a log once.
+    fn with_tool<R>(&self, run: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<R, Failure>) -> Result<R, Failure> {
+        let node = self.node.pool().join(1, Membership::default()).map_err(Failure::run)?;
+        with_tool(&node, NAME, run)
+    }
+
     fn root_offset(&self) -> u64 {
         let (entry, _) = self.node.pool().find_index(NAME).expect("it is there");
         entry.root_offset(&self.node.pool().geometry()[0])
@@ -70,7 +76,7 @@ impl Small {
     /// The records of a dump that succeeded.
     fn dump(&self, walks: bool) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Failure> {
         let mut bytes = Vec::new();
-        with_tool(&self.node, NAME, |tool| {
+        self.with_tool(|tool| {
             let wanted = if walks { Some(walked(tool)?) } else { None };
             write_dump(slice::from_mut(tool), &mut bytes, Path::new("it"), wanted)
         })?;
@@ -87,19 +93,20 @@ const RECORDS: u64 = 1500;
 
 /// Inserts records with keys all over and in runs, deletes some.
 fn fill(small: &Small) {
-    with_tool(&small.node, NAME, |tool| {
-        let mut rng = Rng::new(1);
-        for n in 0..RECORDS {
-            let key = if n % 3 == 0 { rng.bits() } else { 0x0102_0304_0000_0000 + n };
-            tool.arguments(&key.to_be_bytes(), Some(&n.to_le_bytes())).map_err(Failure::Run)?;
-            tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
-            if n % 10 == 4 {
-                tool.execute(Operation::point(OperationKind::Delete)).map_err(Failure::run)?;
+    small
+        .with_tool(|tool| {
+            let mut rng = Rng::new(1);
+            for n in 0..RECORDS {
+                let key = if n % 3 == 0 { rng.bits() } else { 0x0102_0304_0000_0000 + n };
+                tool.arguments(&key.to_be_bytes(), Some(&n.to_le_bytes())).map_err(Failure::Run)?;
+                tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
+                if n % 10 == 4 {
+                    tool.execute(Operation::point(OperationKind::Delete)).map_err(Failure::run)?;
+                }
             }
-        }
-        Ok(())
-    })
-    .expect("it has room");
+            Ok(())
+        })
+        .expect("it has room");
 }
 
 fn kinds() -> impl Iterator<Item = IndexParameters> {
@@ -194,14 +201,15 @@ fn an_index_that_never_had_a_root_is_empty() {
         let small = Small::new();
         let entry = small.node.create_index(NAME, &parameters).expect("a new name");
         // A bulk load that is not finished.
-        with_tool(&small.node, NAME, |tool| {
-            for n in 0..RECORDS {
-                tool.arguments(&n.to_be_bytes(), Some(&n.to_le_bytes())).map_err(Failure::Run)?;
-                block_on(tool.fabric, tool.lane, tool.index.bulk_append(tool.lane)).map_err(Failure::run)?;
-            }
-            Ok(())
-        })
-        .expect("it has room");
+        small
+            .with_tool(|tool| {
+                for n in 0..RECORDS {
+                    tool.arguments(&n.to_be_bytes(), Some(&n.to_le_bytes())).map_err(Failure::Run)?;
+                    block_on(tool.fabric, tool.lane, tool.index.bulk_append(tool.lane)).map_err(Failure::run)?;
+                }
+                Ok(())
+            })
+            .expect("it has room");
         assert!(small.peek(small.heap.clone()).iter().any(|&byte| byte != 0), "nodes were written");
         assert_eq!(small.dump(true).expect("nothing is lost").len(), 0);
         // A first leaf that was written, and no root word.
@@ -210,12 +218,13 @@ fn an_index_that_never_had_a_root_is_empty() {
         } else {
             let small = Small::new();
             let entry = small.node.create_index(NAME, &parameters).expect("a new name");
-            with_tool(&small.node, NAME, |tool| {
-                tool.arguments(&[7; 8], Some(&[7; 8])).map_err(Failure::Run)?;
-                tool.execute(Operation::point(OperationKind::Insert)).map_err(Failure::run)?;
-                tool.execute(Operation::point(OperationKind::Delete)).map_err(Failure::run)
-            })
-            .expect("it has room");
+            small
+                .with_tool(|tool| {
+                    tool.arguments(&[7; 8], Some(&[7; 8])).map_err(Failure::Run)?;
+                    tool.execute(Operation::point(OperationKind::Insert)).map_err(Failure::run)?;
+                    tool.execute(Operation::point(OperationKind::Delete)).map_err(Failure::run)
+                })
+                .expect("it has room");
             small.poke(small.root_offset(), &[0; 8]);
             (small, entry)
         };
@@ -254,7 +263,7 @@ fn a_dump_of_fewer_records_than_the_walk_counted_fails() {
         let small = Small::new();
         small.node.create_index(NAME, &parameters).expect("a new name");
         fill(&small);
-        let dumped = with_tool(&small.node, NAME, |tool| {
+        let dumped = small.with_tool(|tool| {
             let wanted = walked(tool)? + 1;
             write_dump(slice::from_mut(tool), &mut Vec::new(), Path::new("it"), Some(wanted))
         });
