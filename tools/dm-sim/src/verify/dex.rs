@@ -65,10 +65,11 @@ impl TreeKind for Dex {
         [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED].concat()
     }
 
-    /// A WRITE of a leaf that is not admitted has to be cut off by its queue pair while its operation is dropped. A unit test
-    /// arranges that.
+    /// Each needs two things at once, which histories seldom have, and which a unit test arranges: a WRITE of a leaf that is not
+    /// admitted is cut off by its queue pair while its operation is dropped; a flush fails after the head has moved, and its
+    /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TORN_LEAF_LEFT]
+        &[Mutant::TORN_LEAF_LEFT, Mutant::FLUSHING_FORGOTTEN, Mutant::LEFT_BEFORE_RETIRED]
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {

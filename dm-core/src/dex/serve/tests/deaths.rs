@@ -3,6 +3,7 @@
 use super::*;
 use crate::membership::Numbers;
 use crate::membership::lease::{Lease, LeaseConfig, ProgressCounter};
+use crate::mutants::{Mutant, with_planted};
 
 use crate::membership::redo::{self, Area};
 use crate::remote::catalog::{IndexSet, owners_offset};
@@ -246,4 +247,58 @@ fn a_leaf_on_its_way_is_work_that_the_heartbeat_vouches_for() {
         }
         assert!(fills > 0);
     });
+}
+
+/// An owner dies in a merge, and what it owned is taken by a compute node whose copies of inner nodes are older than the
+/// merge: they lead to the leaf that was joined to its neighbour. Returns whether another one finds all that it changed.
+fn old_routes_to_a_joined_leaf_lose_nothing() -> bool {
+    for lives in 0.. {
+        let (pool, mut told, mut died) = (empty_pool(), Told::default(), false);
+        with_owner(&pool, 1, usize::MAX, |dex, lane| {
+            for key in 0..KEYS {
+                point(&pool, dex, lane, OperationKind::Insert, key, 100 + key).unwrap();
+                told.records.insert(key, 100 + key);
+            }
+            with_owner(&pool, 2, usize::MAX, |other, its_lane| {
+                // The first leaf of the second entry has the same parent as the last ones of the first.
+                get(&pool, other, its_lane, WIDTH);
+                pool.lives.set(lives);
+                for key in (1..KEYS).rev() {
+                    set(dex, lane, key, 0, 0);
+                    told.pending = Some((key, None));
+                    if pool.try_run(lane, dex.execute(lane, Operation::point(OperationKind::Delete))).is_none() {
+                        died = true;
+                        break;
+                    }
+                    told.records.remove(&key);
+                }
+                if died {
+                    kill(&pool, 1);
+                    look(&pool, other, its_lane, &told, &std::format!("after {lives} lines"));
+                    for key in 0..KEYS {
+                        point(&pool, other, its_lane, OperationKind::Upsert, key, 200 + key).unwrap();
+                    }
+                    pool.run(its_lane, Index::leave(other, its_lane)).unwrap();
+                }
+            });
+        });
+        if !died {
+            assert!(lives > 20, "{lives}");
+            return true;
+        }
+        let found = with_owner(&pool, 3, usize::MAX, |dex, lane| {
+            let all = (0..KEYS).all(|key| get(&pool, dex, lane, key) == Some(200 + key));
+            all && pool.run(lane, dex.validate(lane)).is_ok_and(|census| census.records == KEYS)
+        });
+        if !found {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn a_leaf_that_was_joined_is_retired_before_its_neighbour_has_its_keys() {
+    assert!(old_routes_to_a_joined_leaf_lose_nothing());
+    assert!(!with_planted(Some(Mutant::LEFT_BEFORE_RETIRED), old_routes_to_a_joined_leaf_lose_nothing));
 }
