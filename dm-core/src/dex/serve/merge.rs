@@ -54,6 +54,10 @@ impl Dex<'_> {
     /// Joins the leaf at `emptied`, which covers the operation's key, to its left neighbour, if that can be done now. The
     /// operation's own result stands, whatever comes of it.
     pub(super) async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address, tenure: Tenure) {
+        if lane.must_settle() {
+            // Helping a split has failed, and may have left the lock of this parent: the lane would queue behind itself.
+            return;
+        }
         lane.end_change(self.try_join(lane, emptied, tenure).await);
     }
 
