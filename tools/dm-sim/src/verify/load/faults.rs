@@ -115,6 +115,9 @@ impl<'a> Load<'a, '_> {
             let now_ns = driver.now_ns();
             for compute_node in driver.world().fenced_by_others() {
                 let silent = self.clocks.as_ref().is_some_and(|clocks| clocks.is_silent(compute_node, now_ns));
+                if self.injected.dead.contains(&compute_node) {
+                    continue;
+                }
                 if silent && self.history.has_owners {
                     self.note_if_wronged(compute_node, now_ns);
                 } else {
