@@ -12,7 +12,8 @@ pub(crate) mod tree;
 use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
-use dm_core::dex::serve::Level;
+/// What an answer of a DEX means.
+pub use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
 use dm_core::locks::table::{Entry, LockTable, Waiter};

@@ -152,5 +152,6 @@ fn without_room_says_so_and_keeps_what_it_has(kind: IndexKind) {
     assert_eq!(session.get(&0u32.to_be_bytes()).wait().unwrap().as_deref(), Some(&value[..]));
     assert_eq!(session.validate().unwrap().records, u64::from(held));
     assert_eq!(session.delete(&0u32.to_be_bytes()).wait(), Ok(Delete::Deleted));
-    assert_eq!(session.insert(&held.to_be_bytes(), &value).wait(), Ok(Insert::Inserted), "its place comes back");
+    let inserted = session.insert(&held.to_be_bytes(), &value).wait();
+    assert_eq!(inserted, Ok(Insert::Inserted), "{}: its place comes back", kind.name());
 }

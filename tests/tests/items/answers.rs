@@ -309,7 +309,8 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     let parameters = Parameters { key_bytes_max: 64, value_bytes_max: 2000 };
     let mut setup = setup(64, (8, 8));
     (setup.region_bytes, setup.chunk_nodes) = (192 << 10, 4);
-    for &kind in KINDS {
+    // Not DEX: a node of its own is refused first there, while a block still finds room.
+    for &kind in KINDS.iter().filter(|&&kind| kind != IndexKind::Dex) {
         alone(&Plain(kind, parameters), &Direct, &setup, |client| {
             let mut held = 0u32;
             let full = loop {

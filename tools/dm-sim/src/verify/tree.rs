@@ -14,13 +14,12 @@ use super::wide::{WideKeys, WideOption, WideOptions};
 use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
-use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::mutants::Mutant;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
-use dm_host::assembly::{Place, Spending};
+use dm_host::assembly::{Level, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
 
 /// More than the retired nodes of any history, and than the nodes of a memory node.

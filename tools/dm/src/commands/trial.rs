@@ -6,7 +6,8 @@
 //! | [`child`] | a command run as a process of its own, which is ended when its time is over |
 //! | [`peer`] | the other host: memory nodes, and the servers of perftest |
 //! | [`bench`] | the tasks that are a `dm bench` |
-//! | [`report`] | the report: Markdown, JSON, charts |
+//! | [`document`] | what was found: the content of the JSON |
+//! | [`report`] | the report of it: Markdown, JSON, charts |
 //! | [`statements`] | what the documentation says is untried, and what a trial found of each |
 //!
 //! **Every task is this program again, or one of perftest's.** A process can be ended when its time is over, and takes nothing
@@ -19,6 +20,7 @@
 
 mod bench;
 mod child;
+mod document;
 mod peer;
 mod report;
 mod statements;
@@ -34,8 +36,8 @@ use clap::builder::RangedU64ValueParser;
 use dm_core::registry::KINDS;
 use dm_core::remote::catalog::IndexKind;
 use dm_host::fabric::devices;
+use document::{Device, Document, Measure, Outcome, Step};
 use peer::{PERFTEST, Perftest};
-use report::{Device, Document, Outcome, Step};
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -391,7 +393,7 @@ impl Trial<'_> {
                     None => "it printed no result".clone_into(&mut why),
                     Some(value) => {
                         let (name, unit) = (test.name.to_owned(), test.unit.to_owned());
-                        self.found.perftest.push(report::Measure { name, value, unit });
+                        self.found.perftest.push(Measure { name, value, unit });
                         return Taken::Tried(Ok(()));
                     }
                 },

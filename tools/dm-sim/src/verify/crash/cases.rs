@@ -2,8 +2,8 @@
 
 use crate::verify::coding::Digits;
 use dm_core::btree::Options;
-use dm_core::dex::serve::Level;
 use dm_core::operation::OperationKind;
+use dm_host::assembly::Level;
 use dm_host::kinds::IndexParameters;
 
 /// The operation in which the victim dies.

@@ -1,7 +1,7 @@
 //! The tasks of a trial that are a `dm bench`.
 
 use super::child::{Command, json};
-use super::report::Bench;
+use super::document::Bench;
 use super::{Trial, Tried};
 use crate::bench::output::File;
 use crate::figures;
@@ -203,7 +203,7 @@ impl Trial<'_> {
         let (threads, lanes, records) =
             measured.map(|run| (run.threads, run.lanes, run.records)).ok_or("nothing was measured")?;
         let profile = self.arguments.profile.clone().unwrap_or_else(|| {
-            self.found.device.as_ref().map_or("cx6", super::report::Device::simulated_as).to_owned()
+            self.found.device.as_ref().map_or("cx6", super::document::Device::simulated_as).to_owned()
         });
         let records = records.min(100_000);
         let operations = records.min(20_000);

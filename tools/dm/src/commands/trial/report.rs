@@ -1,25 +1,16 @@
 //! The report of a trial: Markdown for people, JSON for machines, and charts.
 
 use super::bench::{BESIDE, LOCKS_IN_DEVICE, LOCKS_IN_HOST};
-use super::statements::Judged;
-use crate::bench::output::File;
-use crate::commands::litmus::Found;
+use super::document::{Bench, Device, Document, Judged, Measure, Outcome, Step};
 use crate::failure::Failure;
 use crate::figures;
 use crate::picture::axis::number;
 use crate::picture::pairs::{Pair, Pairs};
 use crate::report::json::Document as Run;
-use crate::report::machine::Machine;
 use dm_core::registry::KINDS;
-use dm_host::fabric::devices;
-use serde::{Deserialize, Serialize};
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-/// Counts up when a name disappears or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
 
 /// Letters of what a failed task said that are kept: the end of it.
 const SAID_MAX: usize = 4000;
@@ -27,153 +18,7 @@ const SAID_MAX: usize = 4000;
 /// Workloads in the order in which they are run.
 const WORKLOADS: [&str; 7] = ["load", "a", "b", "c", "d", "e", "f"];
 
-/// How a task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    /// It ran, and all is well.
-    Ok,
-    /// It ran, and something is not.
-    Failed,
-    /// It did not run.
-    NotTried,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ok => "ok",
-            Self::Failed => "FAILED",
-            Self::NotTried => "not tried",
-        })
-    }
-}
-
-/// What came of a task.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Step {
-    pub name: String,
-    pub commands: Vec<String>,
-    pub seconds: f64,
-    pub outcome: Outcome,
-    /// Why it failed or was not tried.
-    pub why: Option<String>,
-    /// What the commands printed.
-    pub said: String,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, seconds, outcome, why, .. } = self;
-        write!(f, "{outcome:<10} {seconds:>6.1} s  {name}")?;
-        why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
-    }
-}
-
-/// A number of perftest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Measure {
-    pub name: String,
-    pub value: f64,
-    pub unit: String,
-}
-
-/// What a bench measured, and of which task it was.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Bench {
-    pub of: String,
-    pub file: File,
-}
-
-/// The RDMA device of this host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Device {
-    pub name: String,
-    /// Its driver, or on what a device in software sits.
-    pub driver: String,
-    /// Of its first active port.
-    pub rate: String,
-}
-
-impl Device {
-    /// What the kernel says of a device.
-    pub(super) fn named(name: &str) -> Self {
-        let device = devices::list().into_iter().find(|device| device.name == name);
-        let port = device.iter().flat_map(|device| &device.ports).find(|port| port.state == "ACTIVE");
-        let rate = port.map_or_else(String::new, |port| port.rate.clone());
-        Self { name: name.to_owned(), driver: device.map_or_else(String::new, |device| device.driver), rate }
-    }
-
-    /// Whether it is software: what it does says nothing about a NIC.
-    pub(super) fn is_software(&self) -> bool {
-        self.driver.starts_with("rxe ") || self.name.starts_with("siw")
-    }
-
-    /// The simulated NIC that is most like it.
-    pub(super) fn simulated_as(&self) -> &'static str {
-        let gbits: f64 = self.rate.split_whitespace().next().and_then(|rate| rate.parse().ok()).unwrap_or(0.0);
-        match gbits {
-            _ if self.is_software() => "soft-roce",
-            gbits if gbits >= 200.0 => "cx7-200g",
-            _ => "cx6",
-        }
-    }
-}
-
-/// The report: what `trial.json` has.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Document {
-    pub schema_version: u32,
-    pub dm_version: String,
-    pub peer: Option<String>,
-    pub machine: Machine,
-    pub device: Option<Device>,
-    pub limit_s: f64,
-    pub took_s: f64,
-    pub steps: Vec<Step>,
-    pub statements: Vec<Judged>,
-    pub litmus: Option<Found>,
-    pub perftest: Vec<Measure>,
-    pub benches: Vec<Bench>,
-}
-
 impl Document {
-    /// Nothing is tried yet.
-    pub(super) fn new(peer: Option<String>, limit: Duration, machine: Machine) -> Self {
-        Self {
-            schema_version: SCHEMA_VERSION,
-            dm_version: env!("CARGO_PKG_VERSION").to_owned(),
-            peer,
-            machine,
-            device: None,
-            limit_s: limit.as_secs_f64(),
-            took_s: 0.0,
-            steps: Vec::new(),
-            statements: Vec::new(),
-            litmus: None,
-            perftest: Vec::new(),
-            benches: Vec::new(),
-        }
-    }
-
-    /// What the bench of a task measured.
-    pub(super) fn bench(&self, of: &str) -> Option<&File> {
-        self.benches.iter().find(|bench| bench.of == of).map(|bench| &bench.file)
-    }
-
-    fn run(&self, of: &str, workload: &str) -> Option<&Run> {
-        self.bench(of)?.runs.iter().find(|run| run.workload == workload)
-    }
-
-    /// Operations a second of a bench with one workload.
-    fn rate(&self, of: &str) -> Option<f64> {
-        Some(self.bench(of)?.runs.first()?.throughput_ops_per_s)
-    }
-
-    pub(super) fn perftest(&self, name: &str) -> Option<f64> {
-        self.perftest.iter().find(|value| value.name == name).map(|value| value.value)
-    }
-
     /// The engine's number, and perftest's.
     pub(super) fn beside(&self) -> Vec<(&'static str, &'static str, f64, Option<f64>)> {
         let row = |beside: &'static super::bench::Beside| {

@@ -2,19 +2,8 @@
 //!
 //! The texts are quoted from the files: when a file says something else, a test says which row of the table is out of date.
 
-use super::report::{Document, Outcome, Step};
-use serde::{Deserialize, Serialize};
+use super::document::{Document, Judged, Outcome, Step};
 use std::fmt::Write as _;
-
-/// A statement with what was found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Judged {
-    pub statement: String,
-    pub file: String,
-    /// Whether it need not be called untried any more, of the device of this trial.
-    pub settled: bool,
-    pub found: String,
-}
 
 /// What settles a statement.
 enum By {
@@ -125,8 +114,8 @@ impl By {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Device;
-    use super::super::{Task, report};
+    use super::super::document::Device;
+    use super::super::{Task, document};
     use super::*;
     use crate::report::machine::Machine;
     use std::path::Path;
@@ -155,7 +144,7 @@ mod tests {
             driver: driver.to_owned(),
             rate: "100 Gb/sec".to_owned(),
         });
-        let step = |&(name, outcome): &(&str, Outcome)| report::Step {
+        let step = |&(name, outcome): &(&str, Outcome)| document::Step {
             name: name.to_owned(),
             commands: Vec::new(),
             seconds: 1.0,
