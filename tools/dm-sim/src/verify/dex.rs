@@ -65,11 +65,17 @@ impl TreeKind for Dex {
         [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED].concat()
     }
 
-    /// Each needs two things at once, which histories seldom have, and which a unit test arranges: a WRITE of a leaf that is not
+    /// Each needs two things at once, which histories seldom have, and which a unit test arranges: an owner is silent for longer
+    /// than its lease, and reads a leaf that it has cached and another one has changed meanwhile; a WRITE of a leaf that is not
     /// admitted is cut off by its queue pair while its operation is dropped; a flush fails after the head has moved, and its
     /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older.
     fn unseen() -> &'static [Mutant] {
-        &[Mutant::TORN_LEAF_LEFT, Mutant::FLUSHING_FORGOTTEN, Mutant::LEFT_BEFORE_RETIRED]
+        &[
+            Mutant::LEASE_UNCHECKED_ON_A_HIT,
+            Mutant::TORN_LEAF_LEFT,
+            Mutant::FLUSHING_FORGOTTEN,
+            Mutant::LEFT_BEFORE_RETIRED,
+        ]
     }
 
     fn profile_for(_: Mutant) -> Option<Profile> {
