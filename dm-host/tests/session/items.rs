@@ -153,5 +153,5 @@ fn without_room_says_so_and_keeps_what_it_has(kind: IndexKind) {
     assert_eq!(session.validate().unwrap().records, u64::from(held));
     assert_eq!(session.delete(&0u32.to_be_bytes()).wait(), Ok(Delete::Deleted));
     let inserted = session.insert(&held.to_be_bytes(), &value).wait();
-    assert_eq!(inserted, Ok(Insert::Inserted), "{}: its place comes back", kind.name());
+    assert_eq!(inserted, Ok(Insert::Inserted), "{}: the deleted block's memory is used again", kind.name());
 }

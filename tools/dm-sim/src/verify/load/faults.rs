@@ -114,10 +114,10 @@ impl<'a> Load<'a, '_> {
         if self.draw.wide.fences_the_living() {
             let now_ns = driver.now_ns();
             for compute_node in driver.world().fenced_by_others() {
-                let silent = self.clocks.as_ref().is_some_and(|clocks| clocks.is_silent(compute_node, now_ns));
                 if self.injected.dead.contains(&compute_node) {
                     continue;
                 }
+                let silent = self.clocks.as_ref().is_some_and(|clocks| clocks.is_silent(compute_node, now_ns));
                 if silent && self.history.has_owners {
                     self.note_if_wronged(compute_node, now_ns);
                 } else {
