@@ -99,6 +99,7 @@ impl TreeKind for Dex {
         let options = Options { combine: rng.percent(70), hierarchical: rng.percent(70), ..Options::default() };
         let lanes = draw.lanes.iter().copied().max().unwrap_or(1);
         let leaves_at_once = 1 + rng.below(3) as usize;
+        // By the seed, so that what is drawn after it stays as pinned seeds have it.
         let cooling = if draw.seed.is_multiple_of(4) { Cooling::OneFifo } else { Cooling::Map };
         let admission = [Admission::EAGER, Admission::PUBLISHED, Admission::per_10_000(5_000)][rng.below(3) as usize];
         let page_bytes = parameters.leaf().bytes;
