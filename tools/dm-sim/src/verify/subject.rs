@@ -229,7 +229,7 @@ pub struct HeldLock {
 pub struct PoolState {
     /// Rows that were joined and are not LIVE.
     pub not_live: Vec<RowId>,
-    /// Chunks that may be granted, on all memory nodes but one that is down.
+    /// Chunks that may be granted to an operation, on all memory nodes but one that is down.
     pub free_chunks: u32,
 }
 

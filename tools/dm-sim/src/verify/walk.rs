@@ -120,7 +120,12 @@ impl PoolLayout {
             }
             if Some(number) != down {
                 let word = |chunk| ChunkWord(memory.host.word(geometry.chunk_entry(chunk))).decode();
-                let is_free = |chunk: &u32| matches!(word(*chunk), Ok(ChunkEntry::Free | ChunkEntry::Used { .. }));
+                let is_free = |chunk: &u32| match word(*chunk) {
+                    Ok(ChunkEntry::Free) => true,
+                    // Those that operations ask for. A chunk is used again for its own kind only.
+                    Ok(ChunkEntry::Used { kind, .. }) => !matches!(kind, ChunkKind::Redo | ChunkKind::Other),
+                    _ => false,
+                };
                 state.free_chunks += (0..geometry.chunk_count).filter(is_free).count() as u32;
             }
         }
