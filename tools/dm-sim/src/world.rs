@@ -120,7 +120,7 @@ pub struct World {
 }
 
 impl World {
-    /// When the last WRITE was posted, or a CAS took or freed a lock.
+    /// When the last WRITE was posted, a CAS took or freed a lock, or a queue pair failed.
     pub(crate) const fn last_change_ns(&self) -> u64 {
         self.last_change_ns
     }

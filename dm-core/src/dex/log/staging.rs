@@ -178,6 +178,15 @@ impl<'s> Log<'s> {
         distance > 0 || self.state.lock().is_durable(lsn.line())
     }
 
+    /// Whether at least `lines` lines in front of this record, which was staged here, were not durable a moment ago; or
+    /// half of what can be staged, if that is less.
+    #[inline]
+    pub fn is_ahead(&self, lsn: Lsn, lines: usize) -> bool {
+        let distance = (lsn.line() as u32).wrapping_sub(self.durable.load(Ordering::Acquire)).cast_signed();
+        let bound = lines.min(self.staging.len() / LINE_WORDS / 2);
+        usize::try_from(distance).is_ok_and(|distance| distance >= bound)
+    }
+
     /// Whether lines that are not durable keep the head from moving: then no flush makes room.
     pub fn is_held_by_lines(&self) -> bool {
         self.state.lock().is_held_by_lines()

@@ -93,7 +93,7 @@ impl Dex<'_> {
                             answered.map_err(|error| unknown(error.cause))?;
                         }
                         // The WRITE has completed: that was before anybody has fenced this compute node.
-                        (true, false) => {}
+                        (true, false) => self.post_ahead(lane, lsn).await,
                     }
                     if help.is_some() {
                         self.help(lane, help).await;
@@ -224,7 +224,10 @@ impl Dex<'_> {
         match self.level(lane) {
             Level::Log => self.wait_durable(lane, lsn).await,
             Level::Pool => self.wait_flushed(lane, leaf).await,
-            Level::Cache => self.check_lease(lane),
+            Level::Cache => {
+                self.post_ahead(lane, lsn).await;
+                self.check_lease(lane)
+            }
         }
     }
 }

@@ -111,6 +111,18 @@ impl Dex<'_> {
         }
     }
 
+    /// Posts a flight if the record of a change that nobody waits for is a whole flight ahead of what is durable. Else the
+    /// staging room would fill, and a change that finds it full READs a leaf that is not admitted once more: that was a
+    /// quarter of a READ an update. Whatever this fails at, the change was made; the next operation finds the log lost, or
+    /// the row fenced.
+    pub(super) async fn post_ahead(&self, lane: &Lane<'_>, lsn: Lsn) {
+        if self.log.is_ahead(lsn, append::FLIGHT_LINES_MAX)
+            && let Ok(site) = self.site()
+        {
+            let _ = append::post_staged(site, lane).await;
+        }
+    }
+
     /// Flushes the page of a frame. Afterwards every change that was made before the call is in the pool.
     pub(super) async fn flush_frame(&self, lane: &Lane<'_>, name: FrameName) -> Result<(), OpError> {
         flush::flush_frame(self.flushing(FLUSHED), lane, name).await?;

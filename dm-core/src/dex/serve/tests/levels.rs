@@ -91,3 +91,21 @@ fn at_level_pool_a_change_is_in_its_page() {
         }
     });
 }
+
+#[test]
+fn at_level_cache_flights_are_posted_before_the_staging_room_is_full() {
+    with_index(SETUP, |pool, dex, lanes| {
+        let lane = &lanes[0];
+        dex.set_level(lane, Level::Cache);
+        point(pool, dex, lane, OperationKind::Insert, 5, 1).unwrap();
+        pool.taken();
+        let half = SETUP.staging_lines as u64 / 2;
+        for value in 0..8 * half {
+            point(pool, dex, lane, OperationKind::Update, 5, value).unwrap();
+            let state = dex.log().state();
+            assert!(state.next() - state.durable() <= half, "{} lines wait", state.next() - state.durable());
+        }
+        let flights = pool.taken().iter().filter(|verb| **verb == (Verb::Write, Label::Log)).count() as u64;
+        assert!((1..=8 * half / 16).contains(&flights), "{flights} WRITEs of the log: it is not one a change");
+    });
+}

@@ -35,8 +35,8 @@ impl Load<'_, '_> {
         self.explained = self.failed.len();
     }
 
-    /// Whether somebody did something in the second half of the time that `operation` had; or it is a scan, which waited for
-    /// nobody then.
+    /// Whether somebody did something in the second half of the time that `operation` had, or a queue pair failed; or it is a
+    /// scan, which waited for nobody then.
     fn went_on(&self, operation: OpId, world: &World) -> bool {
         let Record { lane, invoked, answer, call, .. } = *self.history.operation(operation);
         let Some((_, end)) = answer else { return false };
