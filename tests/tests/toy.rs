@@ -1,4 +1,5 @@
-//! The judge over the toy: histories with faults, checked to be linearizable, with and without recovery.
+//! The toy under the judge, in histories with faults, with and without recovery; and in the conformance suite, of which no
+//! other binary has to be built again for it.
 
 use dm_core::marks::Mark;
 use dm_core::verbs::Assumptions;
@@ -69,4 +70,14 @@ fn what_it_assumes_is_needed() {
         let names: Vec<_> = withdrawn.names().collect();
         assert!(!report.is_clean(), "nothing shows that it needs {}", names.join(", "));
     }
+}
+
+dm_tests::conformance!(conformance, dm_tests::subject::toy::SUBJECT);
+
+mod items {
+    dm_tests::conformance!(
+        conformance,
+        dm_tests::subject::items::ItemsSubject(dm_tests::subject::toy::SUBJECT),
+        not_bulk_loaded
+    );
 }

@@ -37,6 +37,10 @@ enum Metric {
     TimesWithoutRdwc,
     /// The same over those of a SMART.
     TimesSmart,
+    /// Over those of a Sherman whose compute nodes have ranges of keys of their own, and locks that cost nothing.
+    TimesPSherman,
+    /// The same over those of a SMART.
+    TimesPSmart,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
     CacheMb,
     /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
@@ -56,9 +60,12 @@ enum Metric {
 impl Metric {
     fn of(self, report: &Report) -> f64 {
         match self {
-            Self::Mops | Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => {
-                report.throughput_ops_per_s() / 1e6
-            }
+            Self::Mops
+            | Self::TimesSherman
+            | Self::TimesSmart
+            | Self::TimesPSherman
+            | Self::TimesPSmart
+            | Self::TimesWithoutRdwc => report.throughput_ops_per_s() / 1e6,
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
                 nodes.iter().map(|node| node.request_rate_share * 100.0).fold(0.0, f64::max)
@@ -81,7 +88,11 @@ impl Metric {
         match self {
             Self::Mops => "Mops/s",
             Self::RatePercent | Self::GuessedPercent | Self::RightPercent | Self::FullPercent => "%",
-            Self::TimesSherman | Self::TimesSmart | Self::TimesWithoutRdwc => "x",
+            Self::TimesSherman
+            | Self::TimesSmart
+            | Self::TimesPSherman
+            | Self::TimesPSmart
+            | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes | Self::PoolBytes => "B",
             Self::LatencyUs(_) => "us",
@@ -428,6 +439,8 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
             Some(as_index(&command, "sherman"))
         }
         Metric::TimesSmart => Some(as_index(&command.replace(smart::SCALED, smart::SCALED_WHOLE), "smart")),
+        Metric::TimesPSherman => Some(as_index(&format!("{command} --with own-ranges"), "sherman")),
+        Metric::TimesPSmart => Some(as_index(&format!("{command} --with own-ranges"), "smart")),
         Metric::TimesWithoutRdwc => Some(command.replace(" --with rdwc", "")),
         _ => None,
     }

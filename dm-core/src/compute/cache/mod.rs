@@ -72,6 +72,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::layout::LINE_BYTES;
+use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use eviction::Writer;
@@ -91,6 +93,9 @@ pub(crate) const LEVEL_MAX: u8 = 31;
 /// Frames at which one insertion looks for a victim. This is enough to find a cold one if a few per cent are cold,
 /// and few enough that the writers' lock is held for microseconds if none is.
 pub const SWEEP_FRAMES: u32 = 64;
+
+/// A cache of so many lines or more is larger than the caches of one processor core: 1 MiB.
+const NEAR_LINES: usize = (1 << 20) / LINE_BYTES;
 
 /// What the cache needs to know of an inner node to copy it.
 ///
@@ -131,6 +136,15 @@ pub struct Route {
     /// The cache has a copy of `address`, but the copy does not cover the key: the copy is old, or what points to it
     /// is.
     pub stale: bool,
+}
+
+/// A route on its way: see [`IndexCache::follow`].
+#[derive(Clone, Copy, Debug)]
+pub struct Walk<'c> {
+    /// Where it stands.
+    pub route: Route,
+    /// Where the copy of the node there is said to be.
+    hint: Option<&'c AtomicU32>,
 }
 
 /// What the storage is used for, in bytes. `budget_bytes` is the sum of the five parts.
@@ -226,11 +240,36 @@ impl<'s> IndexCache<'s> {
     /// far as there are copies. With `stop` = 0 it goes to the leaf. `epoch` is that of the operation.
     #[inline]
     pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8], epoch: u32) -> Route {
+        self.follow(self.enter(root, root_level), stop, key, epoch).route
+    }
+
+    /// The first step of a route.
+    #[inline]
+    pub fn enter(&self, root: Address, root_level: u8) -> Walk<'_> {
+        let route = Route { address: root, level: root_level, parent: None, next: Address::NULL, stale: false };
+        Walk { route, hint: Some(&self.root) }
+    }
+
+    /// Continues a route that was not found stale, to level `stop` at most. Copies may have changed since the step
+    /// before: what it stands at is a pointer from a copy like any other.
+    #[inline]
+    pub fn follow<'c>(&'c self, walk: Walk<'c>, stop: u8, key: &[u8], epoch: u32) -> Walk<'c> {
         if self.shape.is_short() {
-            self.descend(root, root_level, stop, ShortKey::new(key), epoch)
+            self.descend(walk, stop, ShortKey::new(key), epoch)
         } else {
-            self.descend(root, root_level, stop, &Key::new(key), epoch)
+            self.descend(walk, stop, &Key::new(key), epoch)
         }
+    }
+
+    /// Asks for the lines of the copy that the next step looks at first. `false`: nobody knows where it is, or the cache is
+    /// so small that its lines are near.
+    #[inline]
+    pub fn bring_near(&self, walk: &Walk<'_>, fetch: Fetch) -> bool {
+        if self.frames.len() < NEAR_LINES {
+            return false;
+        }
+        let frame = walk.hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
+        frame.inspect(|frame| frame.fetch(fetch)).is_some()
     }
 
     /// The leaf that covers `key`, and the leaves to its right with the same parent, as that parent's copy names
@@ -250,11 +289,10 @@ impl<'s> IndexCache<'s> {
     }
 
     #[inline]
-    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K, epoch: u32) -> Route {
+    fn descend<'c, K: Wanted>(&'c self, walk: Walk<'c>, stop: u8, key: K, epoch: u32) -> Walk<'c> {
         // Separate variables, not a `Route` that is filled in: they stay in registers.
-        let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
-        let mut hint = Some(&self.root);
-        let mut stale = false;
+        let Walk { route: Route { mut address, mut level, parent, mut next, mut stale }, mut hint } = walk;
+        let mut parent = parent.unwrap_or(Address::NULL);
         // This loop ends, since the level falls with every turn.
         while level > stop {
             let hinted = hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
@@ -278,7 +316,8 @@ impl<'s> IndexCache<'s> {
             (parent, address, level) = (address, child, level - 1);
             hint = self.hint(block, slot);
         }
-        Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }
+        let route = Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale };
+        Walk { route, hint }
     }
 
     /// Finds a copy by the table, and stores a hint to it.

@@ -8,6 +8,9 @@
 //! post order: behind a parked atomic the later ones wait at the responder. That is more than the specification
 //! promises (a fence is then only the wait it costs), so nothing here says anything about correctness.
 //!
+//! **Free locks** ([`Cluster::free_locks`]): requests for lock words occupy nothing - no thread, NIC, link or bucket - and
+//! still arrive and take effect in their order. So a program runs unchanged as one that needs no lock in remote memory.
+//!
 //! `requester`: the send queues of compute nodes, and answers that arrive there. `responder`: what memory nodes do.
 
 mod requester;
@@ -19,7 +22,7 @@ use super::nic::{Nic, Server, Wire, ps, ps_of_rate};
 use super::profile::Profile;
 use crate::config::Config;
 use crate::memory::Memories;
-use dm_core::verbs::{Assumptions, Capabilities, Completion, Guarantees, Request};
+use dm_core::verbs::{Assumptions, Capabilities, Completion, Guarantees, Label, Request};
 use std::collections::VecDeque;
 
 /// How many of what.
@@ -170,6 +173,7 @@ pub struct Cluster<'m> {
     pub(crate) buckets: Buckets,
     served: u64,
     times: ServiceTimes,
+    has_free_locks: bool,
 }
 
 /// The profile's times and rates in picoseconds.
@@ -245,6 +249,7 @@ impl Cluster<'_> {
             nics: vec![Nic::default(); machines],
             memory_nodes: vec![MemoryNodeState { cores, ..MemoryNodeState::default() }; nodes],
             served: 0,
+            has_free_locks: false,
             shape: shape.clone(),
         }
     }
@@ -273,6 +278,25 @@ impl Cluster<'_> {
     /// Everything: requests take effect whole and in order.
     pub fn guarantees() -> Guarantees {
         Guarantees { by_construction: Assumptions::all(), asserted: Assumptions::empty(), profile: "" }
+    }
+
+    /// From now on, requests for lock words cost nothing: for programs whose compute nodes never want the same lock.
+    pub fn free_locks(&mut self) {
+        self.has_free_locks = true;
+    }
+
+    fn is_free(&self, request: &Request) -> bool {
+        self.has_free_locks && matches!(request.label, Label::Lock | Label::Unlock)
+    }
+
+    /// Bytes from compute node to memory node.
+    fn request_bytes(&self, request: &Request) -> u64 {
+        if self.is_free(request) { 0 } else { self.wire.request_bytes(request) }
+    }
+
+    /// Bytes from memory node to compute node.
+    fn answer_bytes(&self, request: &Request) -> u64 {
+        if self.is_free(request) { 0 } else { self.wire.answer_bytes(request) }
     }
 
     /// How many of what.

@@ -340,6 +340,8 @@ names! {
         Rdwc,
         /// Inserting into a leaf of a Dolphin beside other compute nodes, by CAS of its cells
         SharedInserts,
+        /// Simulated: each compute node draws keys of a range of its own, and locks in remote memory cost nothing
+        OwnRanges,
     }
 }
 

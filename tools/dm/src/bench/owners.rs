@@ -4,6 +4,8 @@
 //! Of P parts and n compute nodes, number i gets the parts p with `p * n / P == i`: neighbours, and as many as others, or
 //! one more. It draws records of these parts only, and so takes these parts and no others. A compute node counts its own
 //! inserts; all others share one counter. An index without owners has one counter for all lanes, and no share.
+//!
+//! The keys of such an index can be shared out for comparison: into ranges of equal width, by their first eight bytes.
 
 use super::key_source::KeySource;
 use crate::failure::Failure;
@@ -19,6 +21,8 @@ use std::sync::Arc;
 pub(super) struct Owners {
     /// 0: any compute node serves any key.
     parts: u32,
+    /// They are ranges of equal width, which the index knows nothing of.
+    are_ranges: bool,
     compute_nodes: u32,
     /// Records below these are there, or are another compute node's: one number for each counter, or none yet.
     present: Vec<u64>,
@@ -34,7 +38,21 @@ impl Owners {
                 counted(parts, "part")
             )));
         }
-        Ok(Self { parts, compute_nodes, present: Vec::new() })
+        Ok(Self { parts, are_ranges: false, compute_nodes, present: Vec::new() })
+    }
+
+    /// A range for each compute node, of an index that serves any key anywhere.
+    pub(super) fn of_ranges(compute_nodes: u32) -> Self {
+        Self { parts: compute_nodes, are_ranges: true, compute_nodes, present: Vec::new() }
+    }
+
+    fn part_of(&self, index: &impl Index, key: &[u8]) -> u32 {
+        if !self.are_ranges {
+            return index.part_of(key);
+        }
+        let mut first = [0; 8];
+        first.iter_mut().zip(key).for_each(|(byte, of_key)| *byte = *of_key);
+        (u128::from(u64::from_be_bytes(first)) * u128::from(self.parts) >> 64) as u32
     }
 
     /// Compute nodes that own keys: all, or none.
@@ -53,7 +71,7 @@ impl Owners {
 
     /// Whether `key` is the compute node's, whose copy of the index `index` is.
     pub(super) fn owns(&self, compute_node: u32, index: &impl Index, key: &[u8]) -> bool {
-        !self.are_several() || self.owner_of(index.part_of(key)) == compute_node
+        !self.are_several() || self.owner_of(self.part_of(index, key)) == compute_node
     }
 
     /// The same of the key of a record. A record without a key is everybody's, so that somebody finds that it has none.

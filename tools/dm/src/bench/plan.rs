@@ -48,6 +48,8 @@ pub struct SimPlan {
     pub colocated: bool,
     /// No index: READs of so many bytes.
     pub raw_read: Option<u32>,
+    /// Each compute node draws keys of a range of its own, and locks in remote memory cost nothing.
+    pub own_ranges: bool,
 }
 
 /// Everything `dm bench` is going to do.
@@ -313,6 +315,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
             ("--profile", arguments.profile.is_some()),
             ("--colocated", arguments.colocated),
             ("--raw-read", arguments.raw_read.is_some()),
+            ("--with own-ranges", arguments.with.contains(&With::OwnRanges)),
         ];
         refuse(&simulated, "only with --fabric sim")?;
         if arguments.compute_nodes.is_some_and(|nodes| nodes > 1) {
@@ -349,6 +352,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         compute_nodes,
         colocated: arguments.colocated,
         raw_read: arguments.raw_read,
+        own_ranges: arguments.with.contains(&With::OwnRanges),
     })))
 }
 

@@ -231,7 +231,16 @@ impl<I: Index> Clustered<'_, '_, '_, '_, I> {
         for (index, lane) in indexes.iter().zip(lanes.iter().step_by(self.lanes_per_node())) {
             found = parts(index, &mut self.timeless(), lane)?;
         }
-        self.owners = Owners::new(found, indexes.len() as u32)?;
+        let compute_nodes = indexes.len() as u32;
+        self.owners = if self.sim.own_ranges {
+            if found > 0 {
+                return Err(Failure::Usage("--with own-ranges: the keys of this index have owners".to_owned()));
+            }
+            self.cluster.free_locks();
+            Owners::of_ranges(compute_nodes)
+        } else {
+            Owners::new(found, compute_nodes)?
+        };
         Ok(())
     }
 }

@@ -79,7 +79,7 @@ pub struct Bench {
     #[arg(long)]
     one_fifo: bool,
 
-    /// Log of each compute node, in KiB of the pool: DEX
+    /// Log of each compute node, in KiB of the pool; an eighth of a memory node at most: DEX
     #[arg(long, default_value_t = 2048, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
     log_kib: u64,
 }

@@ -34,7 +34,8 @@ impl<'m> Cluster<'m> {
             if chain != Some(request.node) {
                 chain = Some(request.node);
                 let rest = travelling().skip_while(|&(later, _)| later < position);
-                let together = rest.take_while(|(_, later)| later.node == request.node).count();
+                let chain = rest.take_while(|(_, later)| later.node == request.node);
+                let together = chain.filter(|(_, later)| !self.is_free(later)).count();
                 delay_ps += together as u64 * post_ps + doorbell_ps;
             }
             self.submits[lane as usize].waiting += 1;
@@ -65,7 +66,7 @@ impl<'m> Cluster<'m> {
 
     fn can_send(&self, queue_pair: usize, request: &Request) -> bool {
         let outstanding = self.queue_pairs[queue_pair].outstanding;
-        let answered = is_answered(request.verb);
+        let answered = self.is_answered(request);
         (!answered || outstanding < self.times.outstanding_max)
             && (!request.flags.contains(Flags::FENCE) || outstanding == 0)
     }
@@ -73,12 +74,14 @@ impl<'m> Cluster<'m> {
     fn send(&mut self, flight: u32) {
         let Flight { request, queue_pair, ready_ps, from, to, .. } = self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
-        if is_answered(request.verb) {
+        if self.is_answered(&request) {
             self.queue_pairs[queue_pair].outstanding += 1;
         }
         let now_ps = self.now_ps;
+        let requester_ps = if self.is_free(&request) { 0 } else { self.times.requester_ps };
+        let bytes = self.request_bytes(&request);
         let nic = &mut self.nics[usize::from(from)];
-        let admitted_ps = nic.requester.serve(now_ps, self.times.requester_ps) - self.times.requester_ps;
+        let admitted_ps = nic.requester.serve(now_ps, requester_ps) - requester_ps;
         // What the thread still does before the doorbell is a delay on the way, so that servers see calls in the order
         // of time.
         let thread_ps = ready_ps.saturating_sub(now_ps);
@@ -86,7 +89,6 @@ impl<'m> Cluster<'m> {
         let arrives_ps = if from == to {
             admitted_ps + way_ps + self.times.loopback_ps
         } else {
-            let bytes = self.wire.request_bytes(&request);
             nic.bytes_out += bytes;
             nic.output.serve(admitted_ps, self.wire.time_ps(bytes)) + way_ps + self.times.one_way_ps
         };
@@ -97,9 +99,9 @@ impl<'m> Cluster<'m> {
         let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, .. } =
             self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
-        let answered = is_answered(request.verb);
+        let answered = self.is_answered(request);
         if from != to && !received {
-            let bytes = self.wire.answer_bytes(request);
+            let bytes = self.answer_bytes(request);
             let nic = &mut self.nics[usize::from(from)];
             nic.bytes_in += bytes;
             let through_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
@@ -135,9 +137,9 @@ impl<'m> Cluster<'m> {
     pub(crate) fn take_scratch(&mut self, lane: u32) -> Option<&'m mut [u8]> {
         self.submits[lane as usize].scratch.take()
     }
-}
 
-/// Whether a verb brings data back: what [`Capabilities::outstanding_reads_max`] limits.
-const fn is_answered(verb: Verb) -> bool {
-    matches!(verb, Verb::Read | Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
+    /// Whether a request brings data back: what [`Capabilities::outstanding_reads_max`] limits.
+    fn is_answered(&self, request: &Request) -> bool {
+        matches!(request.verb, Verb::Read | Verb::Cas | Verb::MaskedCas | Verb::FetchAdd) && !self.is_free(request)
+    }
 }

@@ -21,7 +21,7 @@ impl Cluster<'_> {
         let (from, to) = (usize::from(from), usize::from(to));
         let mut ready_ps = self.now_ps;
         if from != to {
-            let bytes = self.wire.request_bytes(request);
+            let bytes = self.request_bytes(request);
             let nic = &mut self.nics[to];
             nic.bytes_in += bytes;
             ready_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
@@ -82,6 +82,7 @@ impl Cluster<'_> {
     /// Time of the pipeline that a request takes.
     fn slot_ps(&self, request: &Request) -> u64 {
         match (request.verb, request.space) {
+            _ if self.is_free(request) => 0,
             (Verb::Read, _) => self.times.read_ps,
             (Verb::Cas | Verb::MaskedCas | Verb::FetchAdd, Space::Host) => self.times.host_atomic_ps,
             (Verb::Cas | Verb::MaskedCas | Verb::FetchAdd, Space::Device) => self.times.device_atomic_ps,
@@ -94,6 +95,7 @@ impl Cluster<'_> {
     fn obstacle(&self, node: usize, flight: u32) -> Obstacle {
         let Flight { request, queue_pair, .. } = &self.flights[flight as usize];
         if !matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
+            || self.is_free(request)
             || self.memory_nodes[node].counts.parked_now < self.buckets.parked_max
             // It will wait behind another of its queue pair, which is parked already.
             || self.queue_pairs[*queue_pair as usize].parked > 0
@@ -120,6 +122,7 @@ impl Cluster<'_> {
         let local = request.local as usize..request.local as usize + request.bytes as usize;
         let remote = request.offset as usize..request.offset as usize + request.bytes as usize;
         let bytes = u64::from(request.bytes);
+        let is_free = self.is_free(&request);
         let counts = &mut self.memory_nodes[node].counts;
         let transfer_ps = if in_host { (bytes as f64 * self.times.ps_per_byte) as u64 } else { 0 };
         let latency_ps = match request.verb {
@@ -156,7 +159,8 @@ impl Cluster<'_> {
             _ => {
                 let bucket = self.buckets.of(&request);
                 let at = &self.buckets.all[bucket as usize];
-                let (busy, first) = (at.free_ps > self.now_ps || !at.parked.is_empty(), at.parked.is_empty());
+                let busy = !is_free && (at.free_ps > self.now_ps || !at.parked.is_empty());
+                let first = at.parked.is_empty();
                 if busy {
                     let free_ps = at.free_ps;
                     counts.parked_now += 1;
@@ -190,6 +194,9 @@ impl Cluster<'_> {
         match request.space {
             Space::Host => counts.host_atomics += 1,
             Space::Device => counts.device_atomics += 1,
+        }
+        if self.is_free(&request) {
+            return 0;
         }
         self.buckets.occupy(bucket, self.now_ps, request.space, new.is_some())
     }
@@ -239,7 +246,7 @@ impl Cluster<'_> {
         let arrives_ps = if from == to {
             self.now_ps + way_ps + self.times.loopback_ps
         } else {
-            let bytes = self.wire.answer_bytes(request);
+            let bytes = self.answer_bytes(request);
             let nic = &mut self.nics[usize::from(to)];
             nic.bytes_out += bytes;
             nic.output.serve(self.now_ps, self.wire.time_ps(bytes)) + way_ps + self.times.one_way_ps
