@@ -28,7 +28,6 @@ use crate::error::{Misuse, VerbError};
 use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
-use core::future::poll_fn;
 use core::pin::Pin;
 use core::sync::atomic::AtomicU32;
 use core::task::{Context, Poll};
@@ -224,12 +223,6 @@ impl<'m> Port<'m> {
     #[inline]
     pub fn fetch(&self) -> Option<Fetch> {
         self.fetch.get()
-    }
-
-    /// Lets other lanes run once, while the lines come near that were asked for by [`Port::fetch`].
-    pub fn pass(&self) -> impl Future<Output = ()> + use<> {
-        let mut has_passed = false;
-        poll_fn(move |_| if core::mem::replace(&mut has_passed, true) { Poll::Ready(()) } else { Poll::Pending })
     }
 
     /// The time now, in microseconds, if the driver has a clock. Not for waiting: pauses and [`Port::elapsed_ns`] are.

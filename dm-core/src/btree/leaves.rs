@@ -269,7 +269,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.router().route(lane, key_range).await } else { None };
+            let route = if cached { self.router().route(lane, key_range) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
                 None => match self.router().locate(lane, key_range, cached).await? {

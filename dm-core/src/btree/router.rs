@@ -18,7 +18,9 @@
 //! **Why the methods are cut like this.** [`Unlink`](super::unlink::Unlink) is a trait of its own, because a router
 //! without merges does not have it. It has several steps, because the WRITE that unlinks a leaf has to be in the chain
 //! of the leaves' WRITEs. There are two methods to forget a copy, because an attempt that runs out of moves has no
-//! cursor that says which copy was wrong.
+//! cursor that says which copy was wrong. There is no method to prefetch copies: the copies of inner nodes do not need
+//! it, and an empty step would still be a state of every descent's future. A router that needs one yields inside its
+//! `locate`, as [`crate::radix::descent`] does.
 //!
 //! Bulk load, walks and orphan collection ([`super::bulk`], [`super::walk`], [`super::orphans`]) handle inner nodes
 //! together with leaves. They are not behind this trait: they are for the inner nodes of a B+-tree only.
@@ -71,8 +73,8 @@ pub(crate) trait Router {
     fn home(&self) -> NodeId;
 
     /// The leaf that covers the key at scratch range `key`, by the copies alone. `None`: the copies do not reach a
-    /// leaf. No round trip; but other lanes may run while a copy comes near ([`Port::fetch`](crate::port::Port::fetch)).
-    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> impl Future<Output = Option<Self::Cursor>>;
+    /// leaf. No round trip.
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<Self::Cursor>;
 
     /// Finds the leaf that covers the key at scratch range `key`. With `cached`, copies are used. Uses node image 0.
     /// `None`: the index has no leaf.
@@ -139,24 +141,13 @@ impl Router for Tree<'_> {
         self.root_word.0
     }
 
-    /// Copies of level 1 are many, and the first look at one waits for its lines; those above are near.
-    async fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<DescentCursor> {
+    #[inline]
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<DescentCursor> {
         let (root, root_level) = self.root.get()?;
         let epoch = self.epoch(lane);
-        let follow = |walk, stop| {
-            lane.port()
-                .with(|scratch| self.cache.follow(walk, stop, scratch.get(key.clone()).unwrap_or_default(), epoch))
-        };
-        let mut walk = self.cache.enter(root, root_level);
-        if root_level > 1
-            && let Some(fetch) = lane.port().fetch()
-        {
-            walk = follow(walk, 1);
-            if walk.route.level == 1 && !walk.route.stale && self.cache.bring_near(&walk, fetch) {
-                lane.port().pass().await;
-            }
-        }
-        let route = if walk.route.stale { walk.route } else { follow(walk, 0).route };
+        let route = lane
+            .port()
+            .with(|scratch| self.cache.route(root, root_level, 0, scratch.get(key.clone()).unwrap_or_default(), epoch));
         (route.level == 0 && !route.stale).then(|| DescentCursor {
             address: route.address,
             parent: route.parent.unwrap_or(Address::NULL),

@@ -7,7 +7,6 @@
 use super::latch::{Latched, content};
 use super::{FrameName, Lsn, PageState, Refused};
 use crate::layout::stripes::Bytes;
-use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -190,12 +189,6 @@ impl<'s> Frame<'s> {
     pub(super) fn latch_named(self, name: FrameName) -> Result<Latched<'s>, Refused> {
         let state = self.latch()?;
         if self.generation() == name.generation && state.get() & MAPPED != 0 { Ok(state) } else { Err(Refused::Moved) }
-    }
-
-    /// Asks for its lines, the header's first.
-    pub(super) fn fetch(self, fetch: Fetch) {
-        let lines = self.header.chunks(LINE_WORDS).chain(self.page.chunks(LINE_WORDS));
-        lines.filter_map(<[_]>::first).for_each(fetch);
     }
 
     /// The page that the frame has or seems to have; null if none.

@@ -8,15 +8,11 @@ use super::frame::Frame;
 use super::latch::{Latched, content};
 use super::slot::Slot;
 use super::{FrameName, PageStore, Refused};
-use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::AtomicU32;
 
 /// Most nodes that a lane visits without a latch. Chains have one node on average.
 const CHAIN_NODES: usize = 16;
-
-/// A store of so many words or more is larger than the caches of one processor core: 1 MiB.
-const NEAR_WORDS: usize = (1 << 20) / 4;
 
 /// What a chain leads to.
 pub(super) enum Node<'s> {
@@ -91,17 +87,6 @@ impl<'s> PageStore<'s> {
             next = node.link();
         }
         None
-    }
-
-    /// Asks for the lines of the frame that page `id` is probably in. `false`: there is none, or the store is so small that
-    /// its lines are near.
-    pub fn bring_near(&self, id: Address, fetch: Fetch) -> bool {
-        if self.frame_count as usize * self.shape.frame_words() < NEAR_WORDS {
-            return false;
-        }
-        let Some(Node::Frame(_, frame)) = self.head(id).and_then(|head| self.node(content(head))) else { return false };
-        frame.fetch(fetch);
-        true
     }
 
     /// Takes the latch of the chain of page `id`.

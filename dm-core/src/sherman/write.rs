@@ -64,7 +64,7 @@ impl Sherman<'_> {
         let mut attempts = 0;
         loop {
             // Route, by copies or by a descent.
-            let route = if cached { self.tree.route(lane, &self.plan.key).await } else { None };
+            let route = if cached { self.tree.route(lane, &self.plan.key) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
                 None => match self.tree.locate(lane, &self.plan.key, cached).await? {

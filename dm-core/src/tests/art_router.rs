@@ -91,7 +91,7 @@ impl Router for ArtRouter<'_> {
         self.tree.root.node()
     }
 
-    async fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<ArtCursor> {
+    fn route(&self, lane: &Lane<'_>, key: &Range<usize>) -> Option<ArtCursor> {
         let epoch = self.tree.epoch(lane);
         let route = lane.port().with(|scratch| self.tree.cache.route(scratch.get(key.clone())?, epoch))?;
         self.at(DescentCursor::copied(&route))

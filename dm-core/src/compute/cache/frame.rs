@@ -33,7 +33,6 @@
 use super::Branch;
 use super::key::{Wanted, join};
 use super::shape::{LINE_WORDS, Outline, Shape};
-use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -93,13 +92,6 @@ impl<'f> Frame<'f> {
     #[inline]
     pub(super) fn new(shape: &'f Shape, lines: &'f [Line]) -> Option<Self> {
         Some(Self { shape, header: lines.first()?, lines })
-    }
-
-    /// Asks for the lines that every look touches: the header and the discriminators.
-    #[inline]
-    pub(super) fn fetch(self, fetch: Fetch) {
-        let discriminators = self.shape.children_max.div_ceil(LINE_WORDS);
-        self.lines.iter().take(1 + discriminators).filter_map(|line| line.first()).for_each(fetch);
     }
 
     /// Where the key goes according to this frame, if the frame has `address`.

@@ -72,8 +72,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::layout::LINE_BYTES;
-use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use eviction::Writer;
@@ -93,9 +91,6 @@ pub(crate) const LEVEL_MAX: u8 = 31;
 /// Frames at which one insertion looks for a victim. This is enough to find a cold one if a few per cent are cold,
 /// and few enough that the writers' lock is held for microseconds if none is.
 pub const SWEEP_FRAMES: u32 = 64;
-
-/// A cache of so many lines or more is larger than the caches of one processor core: 1 MiB.
-const NEAR_LINES: usize = (1 << 20) / LINE_BYTES;
 
 /// What the cache needs to know of an inner node to copy it.
 ///
@@ -136,15 +131,6 @@ pub struct Route {
     /// The cache has a copy of `address`, but the copy does not cover the key: the copy is old, or what points to it
     /// is.
     pub stale: bool,
-}
-
-/// A route on its way: see [`IndexCache::follow`].
-#[derive(Clone, Copy, Debug)]
-pub struct Walk<'c> {
-    /// Where it stands.
-    pub route: Route,
-    /// Where the copy of the node there is said to be.
-    hint: Option<&'c AtomicU32>,
 }
 
 /// What the storage is used for, in bytes. `budget_bytes` is the sum of the five parts.
@@ -240,36 +226,11 @@ impl<'s> IndexCache<'s> {
     /// far as there are copies. With `stop` = 0 it goes to the leaf. `epoch` is that of the operation.
     #[inline]
     pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8], epoch: u32) -> Route {
-        self.follow(self.enter(root, root_level), stop, key, epoch).route
-    }
-
-    /// The first step of a route.
-    #[inline]
-    pub fn enter(&self, root: Address, root_level: u8) -> Walk<'_> {
-        let route = Route { address: root, level: root_level, parent: None, next: Address::NULL, stale: false };
-        Walk { route, hint: Some(&self.root) }
-    }
-
-    /// Continues a route that was not found stale, to level `stop` at most. Copies may have changed since the step
-    /// before: what it stands at is a pointer from a copy like any other.
-    #[inline]
-    pub fn follow<'c>(&'c self, walk: Walk<'c>, stop: u8, key: &[u8], epoch: u32) -> Walk<'c> {
         if self.shape.is_short() {
-            self.descend(walk, stop, ShortKey::new(key), epoch)
+            self.descend(root, root_level, stop, ShortKey::new(key), epoch)
         } else {
-            self.descend(walk, stop, &Key::new(key), epoch)
+            self.descend(root, root_level, stop, &Key::new(key), epoch)
         }
-    }
-
-    /// Asks for the lines of the copy that the next step looks at first. `false`: nobody knows where it is, or the cache is
-    /// so small that its lines are near.
-    #[inline]
-    pub fn bring_near(&self, walk: &Walk<'_>, fetch: Fetch) -> bool {
-        if self.frames.len() < NEAR_LINES {
-            return false;
-        }
-        let frame = walk.hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
-        frame.inspect(|frame| frame.fetch(fetch)).is_some()
     }
 
     /// The leaf that covers `key`, and the leaves to its right with the same parent, as that parent's copy names
@@ -289,10 +250,11 @@ impl<'s> IndexCache<'s> {
     }
 
     #[inline]
-    fn descend<'c, K: Wanted>(&'c self, walk: Walk<'c>, stop: u8, key: K, epoch: u32) -> Walk<'c> {
+    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K, epoch: u32) -> Route {
         // Separate variables, not a `Route` that is filled in: they stay in registers.
-        let Walk { route: Route { mut address, mut level, parent, mut next, mut stale }, mut hint } = walk;
-        let mut parent = parent.unwrap_or(Address::NULL);
+        let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
+        let mut hint = Some(&self.root);
+        let mut stale = false;
         // This loop ends, since the level falls with every turn.
         while level > stop {
             let hinted = hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
@@ -316,8 +278,7 @@ impl<'s> IndexCache<'s> {
             (parent, address, level) = (address, child, level - 1);
             hint = self.hint(block, slot);
         }
-        let route = Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale };
-        Walk { route, hint }
+        Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }
     }
 
     /// Finds a copy by the table, and stores a hint to it.

@@ -82,7 +82,7 @@ impl Dex<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.tree.route(lane, key).await } else { None };
+            let route = if cached { self.tree.route(lane, key) } else { None };
             let mut cursor = match route {
                 Some(cursor) => cursor,
                 None => match self.tree.locate(lane, key, cached).await? {
@@ -110,9 +110,6 @@ impl Dex<'_> {
         admit: Admit,
         look: &mut impl FnMut(Place, &Wanted) -> Look<R>,
     ) -> Result<Option<Visited<R>>, Interrupt> {
-        if self.brings_near(lane, &[cursor.address]) {
-            lane.port().pass().await;
-        }
         let mut moves = 0;
         while moves < MOVES_MAX {
             lane.check_deadline()?;
@@ -178,13 +175,6 @@ impl Dex<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Asks for the frames of leaves. `true`: other lanes may run while they come near. A get that waits for one line after
-    /// the other takes half as long again.
-    pub(super) fn brings_near(&self, lane: &Lane<'_>, leaves: &[Address]) -> bool {
-        let Some(fetch) = lane.port().fetch() else { return false };
-        leaves.iter().fold(false, |asked, leaf| self.store.bring_near(*leaf, fetch) || asked)
     }
 
     /// READs of leaves begin that other lanes may wait for. If they do not end, the heartbeat does.

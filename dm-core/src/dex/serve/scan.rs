@@ -156,9 +156,6 @@ impl Dex<'_> {
         let mut next = taken.sibling;
         while self.tenure_at(lane, bound).is_ok() {
             let ahead = self.leaves_ahead(lane, bound, next, progress);
-            if self.brings_near(lane, &ahead) {
-                lane.port().pass().await;
-            }
             let brought = self.bring(lane, &ahead).await?;
             let mut last = None;
             for (i, (&address, &lsn)) in ahead.iter().zip(&brought).enumerate() {
