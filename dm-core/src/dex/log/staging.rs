@@ -20,9 +20,6 @@ const LINE_WORDS: usize = LINE_BYTES / 4;
 /// Lines of the smallest staging room: two of the longest records.
 pub const STAGING_LINES_MIN: usize = 2 * RECORD_LINES_MAX;
 
-/// Lines of a record that is written by way of a room of its own.
-const SHORT_RECORD_LINES: usize = 2;
-
 /// Lanes that are woken at once. Those that are woken wake the next.
 pub const WAKES_AT_ONCE: usize = 4;
 
@@ -150,6 +147,7 @@ impl<'s> Log<'s> {
         epoch: u32,
         change: Change<'_>,
     ) -> Result<Lsn, Full> {
+        let mut image = [0; RECORD_LINES_MAX * LINE_BYTES];
         let lines = change.lines();
         if !change.fits() {
             return Err(Full::Size);
@@ -159,25 +157,15 @@ impl<'s> Log<'s> {
             return Err(Full::Closed);
         }
         let first = state.assign(lines as u64)?;
-        let record = Record { lsn: Lsn::new(epoch, first), entry, change };
-        // To clear the room of the longest record took 4 % of an update of 8 bytes.
-        if lines <= SHORT_RECORD_LINES {
-            self.keep(first, &record, &mut [0; SHORT_RECORD_LINES * LINE_BYTES]);
-        } else {
-            self.keep(first, &record, &mut [0; RECORD_LINES_MAX * LINE_BYTES]);
-        }
-        Ok(record.lsn)
-    }
-
-    /// Writes a record to the staging room from line `first` on, by way of `image`.
-    fn keep(&self, first: u64, record: &Record<'_>, image: &mut [u8]) {
-        let lines = record.write(self.seal().incarnation, image);
+        let lsn = Lsn::new(epoch, first);
+        Record { lsn, entry, change }.write(self.seal().incarnation, &mut image);
         for (line, bytes) in (first..).zip(image.chunks_exact(LINE_BYTES).take(lines)) {
             for (word, bytes) in self.words(line).iter().zip(bytes.chunks_exact(4)) {
                 // A line's last flight has completed, and the lock orders this store before the next one reads it.
                 word.store(bytes.try_into().map_or(0, u32::from_le_bytes), Ordering::Relaxed);
             }
         }
+        Ok(lsn)
     }
 
     /// Whether a record that was staged here is durable. A frame whose LSN is of an earlier epoch waits for nothing and
