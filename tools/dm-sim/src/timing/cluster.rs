@@ -8,8 +8,9 @@
 //! post order: behind a parked atomic the later ones wait at the responder. That is more than the specification
 //! promises (a fence is then only the wait it costs), so nothing here says anything about correctness.
 //!
-//! **Free locks** ([`Cluster::free_locks`]): requests for lock words occupy nothing - no thread, NIC, link or bucket - and
-//! still arrive and take effect in their order. So a program runs unchanged as one that needs no lock in remote memory.
+//! **Free locks** ([`Cluster::free_locks`]): requests for lock words occupy nothing: no thread, NIC, link or bucket. Beside
+//! others they arrive and take effect in their order; a submit of such requests alone is complete at once. So a program
+//! runs unchanged as one that needs no lock in remote memory.
 //!
 //! `requester`: the send queues of compute nodes, and answers that arrive there. `responder`: what memory nodes do.
 
@@ -67,6 +68,8 @@ struct Flight {
     position: u8,
     /// Its answer has taken its share of the compute node's link.
     received: bool,
+    /// It takes no time: see the module's documentation on free locks.
+    at_once: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

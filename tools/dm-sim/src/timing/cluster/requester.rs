@@ -28,15 +28,16 @@ impl<'m> Cluster<'m> {
         let compute_node = thread / self.shape.threads;
         let from = if self.shape.colocated { compute_node as u16 } else { nodes as u16 + compute_node as u16 };
         let travelling = || requests.iter().enumerate().filter(|(_, request)| !request.verb.is_local());
+        let at_once = self.has_free_locks && travelling().all(|(_, request)| self.is_free(request));
         let mut delay_ps = 0;
         let mut chain = None;
         for (position, request) in travelling() {
             if chain != Some(request.node) {
                 chain = Some(request.node);
                 let rest = travelling().skip_while(|&(later, _)| later < position);
-                let chain = rest.take_while(|(_, later)| later.node == request.node);
-                let together = chain.filter(|(_, later)| !self.is_free(later)).count();
-                delay_ps += together as u64 * post_ps + doorbell_ps;
+                let with_it = rest.take_while(|(_, later)| later.node == request.node);
+                let costly = with_it.filter(|(_, later)| !self.is_free(later)).count() as u64;
+                delay_ps += costly * post_ps + costly.min(1) * doorbell_ps;
             }
             self.submits[lane as usize].waiting += 1;
             let node = usize::from(request.node.0).min(nodes - 1);
@@ -53,6 +54,7 @@ impl<'m> Cluster<'m> {
                 next: NONE,
                 position: position as u8,
                 received: false,
+                at_once,
             };
             let flight = self.take_flight(flight);
             let queue_pair = (thread as usize) * nodes + node;
@@ -72,7 +74,10 @@ impl<'m> Cluster<'m> {
     }
 
     fn send(&mut self, flight: u32) {
-        let Flight { request, queue_pair, ready_ps, from, to, .. } = self.flights[flight as usize];
+        let Flight { request, queue_pair, ready_ps, from, to, at_once, .. } = self.flights[flight as usize];
+        if at_once {
+            return self.schedule(self.now_ps, EventKind::Arrival, flight);
+        }
         let queue_pair = queue_pair as usize;
         if self.is_answered(&request) {
             self.queue_pairs[queue_pair].outstanding += 1;
@@ -96,11 +101,11 @@ impl<'m> Cluster<'m> {
     }
 
     pub(super) fn answer(&mut self, flight: u32) -> ClusterEvent {
-        let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, .. } =
+        let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, at_once, .. } =
             self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
         let answered = self.is_answered(request);
-        if from != to && !received {
+        if from != to && !received && !at_once {
             let bytes = self.answer_bytes(request);
             let nic = &mut self.nics[usize::from(from)];
             nic.bytes_in += bytes;

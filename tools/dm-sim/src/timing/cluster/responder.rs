@@ -17,7 +17,10 @@ enum Obstacle {
 
 impl Cluster<'_> {
     pub(super) fn arrive(&mut self, flight: u32) {
-        let Flight { ref request, from, to, .. } = self.flights[flight as usize];
+        let Flight { ref request, from, to, at_once, .. } = self.flights[flight as usize];
+        if at_once {
+            return self.execute(flight);
+        }
         let (from, to) = (usize::from(from), usize::from(to));
         let mut ready_ps = self.now_ps;
         if from != to {
@@ -239,7 +242,10 @@ impl Cluster<'_> {
     /// Sends the answer of a request that was served now and has an answer `latency_ps` later.
     fn respond(&mut self, flight: u32, latency_ps: u64) {
         self.served += 1;
-        let Flight { ref request, queue_pair, from, to, .. } = self.flights[flight as usize];
+        let Flight { ref request, queue_pair, from, to, at_once, .. } = self.flights[flight as usize];
+        if at_once {
+            return self.schedule(self.now_ps, EventKind::Answer, flight);
+        }
         let queue_pair = queue_pair as usize;
         // The latency is a delay behind the link, not in front of it: links then see calls in the order of time.
         let way_ps = latency_ps + self.times.receive_ps;
