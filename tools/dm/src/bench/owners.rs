@@ -52,7 +52,7 @@ impl Owners {
         }
         let mut first = [0; 8];
         first.iter_mut().zip(key).for_each(|(byte, of_key)| *byte = *of_key);
-        (u128::from(u64::from_be_bytes(first)) * u128::from(self.parts) >> 64) as u32
+        ((u128::from(u64::from_be_bytes(first)) * u128::from(self.parts)) >> 64) as u32
     }
 
     /// Compute nodes that own keys: all, or none.
