@@ -165,7 +165,7 @@ impl Dex<'_> {
                     let mut room = [0; KEY_BYTES_MAX];
                     let key = key_of(scratch, bound, &mut room);
                     let image = self.tree.leaf_image(1 + i).of(scratch);
-                    // Only a leaf that was READ may be a mixture; that of a frame without a record is looked at, too.
+                    // A leaf that was READ may be a mixture, and has no LSN here. The copy of a frame is of one instant.
                     let is_whole = |image: &[u8]| if lsn.is_none() { self.whole(image) } else { Ok(()) };
                     let sound = judge_leaf(image, &wanted, key, is_whole);
                     matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, 1 + i, operation, bound, progress))

@@ -16,8 +16,8 @@ pub struct Circumstances {
     /// A lock word named a dead compute node.
     pub dead_hold: bool,
     /// Somebody did something in the second half of its time: a WRITE was posted, a lock taken or freed, or an operation of
-    /// another lane ended, and not because a deadline passed. Or a queue pair failed then, and whoever uses it has to settle
-    /// first what it holds. Or it is a scan that only posted READs.
+    /// another lane ended, and not because a deadline passed. Or a queue pair failed then: a lane that uses it settles what it
+    /// holds before others get it. Or it is a scan that only posted READs.
     pub went_on: bool,
     /// It took all the time that it may wait.
     pub ran_out: bool,
