@@ -262,7 +262,7 @@ impl<'a> InnerMut<'a> {
         between: &mut [u8],
     ) {
         let count = self.view().separators();
-        let middle = count.div_ceil(2);
+        let middle = if planted(Mutant::SPLIT_AT_THE_END) { count } else { count.div_ceil(2) };
         let side = self.view().position(separator).cmp(&middle);
         // Of the old separators, `stay` remain here and those from `moved` on go to the right half.
         let (stay, moved, first) = match side {

@@ -18,6 +18,8 @@ crate::marks::declare_marks! {
     HELPED_SPLIT = "helped-split",
     /// Two leaves were merged.
     MERGE = "merge",
+    /// An emptied leaf stays: it is its parent's only child, or others hold a lock, or its neighbours have changed.
+    EMPTIED_STAYS = "emptied-stays",
     /// A leaf that a dead compute node had retired in a half-merge was revived.
     MERGE_UNDONE = "merge-undone",
     /// A scan lost its way along the leaves, and searched for its bound from the root.

@@ -63,6 +63,9 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     /// Joins the leaf at `emptied`, which covers the operation's key, with a neighbour, if that can be done at once.
     /// The operation's own result stands, whatever comes of it.
     async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address) {
+        if planted(Mutant::EMPTIED_UNJOINED) {
+            return;
+        }
         // A failed request leaves its lock records, which settling finds.
         lane.end_change(self.try_join(lane, emptied).await);
     }
@@ -70,7 +73,10 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
     async fn try_join(&self, lane: &Lane<'_>, emptied: Address) -> Result<(), Interrupt> {
         // A cursor that was borrowed would be kept in the future.
         let found = self.router().locate_parent(lane, &self.plan().key).await?.map(|cursor| cursor.leaf());
-        let Some(parent) = found else { return Ok(()) };
+        let Some(parent) = found else {
+            lane.mark(Mark::EMPTIED_STAYS);
+            return Ok(());
+        };
         let (parent, _) = self.router().acquire_parent(lane, parent).await?;
         let mut leaves: Vec<Held, 2> = Vec::new();
         let joined = self.join_locked(lane, &parent, emptied, &mut leaves).await;
@@ -83,11 +89,13 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
             self.leaf_locks().release(lane, leaf).await?;
         }
         self.router().release_parent(lane, parent).await?;
-        if let Some(fresh) = joined? {
-            lane.mark(Mark::MERGE);
-            if !planted(Mutant::RETIRE_BEFORE_SWITCH) {
-                self.tree().give_back_again(lane, NodeClass::Leaf, fresh);
-            }
+        let Some(fresh) = joined? else {
+            lane.mark(Mark::EMPTIED_STAYS);
+            return Ok(());
+        };
+        lane.mark(Mark::MERGE);
+        if !planted(Mutant::RETIRE_BEFORE_SWITCH) {
+            self.tree().give_back_again(lane, NodeClass::Leaf, fresh);
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ crate::mutants::declare_mutants! {
     TORN_IS_RESIDUE = "torn-is-residue",
     /// A key past the high fence is looked for here and not to the right.
     NO_MOVE_RIGHT = "no-move-right",
+    /// A delete that empties a leaf leaves it where it is.
+    EMPTIED_UNJOINED = "emptied-unjoined",
     /// A merge does not mark the right node as retired.
     MERGE_FORGETS_FORWARD = "merge-forgets-forward",
     /// A merge does not lock the right node.
@@ -29,6 +31,8 @@ crate::mutants::declare_mutants! {
     REVIVE_AT_ONCE = "revive-at-once" => Deaths,
     /// A retired leaf keeps the owner tag of the compute node that wrote it first.
     RETIRED_UNSIGNED = "retired-unsigned" => Deaths,
+    /// An inner split moves a single child to the new node, and trees grow by a level every few inserts.
+    SPLIT_AT_THE_END = "split-at-the-end",
     /// An inner split leaves the old node's high fence and link as they were.
     INNER_KEEPS_FENCE = "inner-keeps-fence",
     /// A new root is installed by a WRITE, even if another lane has installed one first.

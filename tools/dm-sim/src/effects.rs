@@ -95,6 +95,7 @@ impl World {
             if request.label == Label::Lock && request.verb != Verb::FetchAdd && new != old {
                 self.last_change_ns = self.now_ns;
             }
+            self.chunk_changes += u64::from(request.label == Label::Chunk && new != old);
         }
         let flight = self.flights.get_mut(slot);
         flight.completion.value = old;

@@ -113,6 +113,7 @@ pub struct World {
     posted: u64,
     pub(crate) effects: u64,
     pub(crate) last_change_ns: u64,
+    pub(crate) chunk_changes: u64,
     pub(crate) turns: Turns,
     pub(crate) rpc_faults: RpcFaults,
     pub(crate) misuses: Vec<Misuse>,
@@ -123,6 +124,11 @@ impl World {
     /// When the last WRITE was posted, a CAS took or freed a lock, or a queue pair failed.
     pub(crate) const fn last_change_ns(&self) -> u64 {
         self.last_change_ns
+    }
+
+    /// How often a chunk was granted or freed.
+    pub(crate) const fn chunk_changes(&self) -> u64 {
+        self.chunk_changes
     }
 
     /// When a lane posted anything but a READ.
@@ -156,6 +162,7 @@ impl World {
             posted: 0,
             effects: 0,
             last_change_ns: 0,
+            chunk_changes: 0,
             turns: Turns::default(),
             rpc_faults: RpcFaults::default(),
             misuses: Vec::new(),
@@ -186,6 +193,7 @@ impl World {
         self.posted = 0;
         self.effects = 0;
         self.last_change_ns = 0;
+        self.chunk_changes = 0;
         self.turns.clear();
         self.rpc_faults = RpcFaults::default();
         self.misuses.clear();

@@ -222,7 +222,7 @@ impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         let holders = |word| only_holder(word, HELD);
-        Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, holders })
+        Some(LeafLocks { place_bytes: leaf.place_bytes(), lock_at: leaf.bytes, holders, is_shared: false })
     }
 
     fn for_each_entry(&self, image: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) {

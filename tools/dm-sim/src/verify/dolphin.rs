@@ -70,7 +70,14 @@ impl TreeKind for Dolphin {
     /// is seen torn only if it changes twice between two lines of one READ; a property test of the look-up makes such
     /// images.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::TORN_READ, Mark::REDO_REPLAYED, Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED]
+        &[
+            Mark::TORN_READ,
+            Mark::REDO_REPLAYED,
+            Mark::MERGE_UNDONE,
+            Mark::EMPTIED_STAYS,
+            Mark::REPAIRER_DIED,
+            Mark::SELF_FENCED,
+        ]
     }
 
     fn crash_cases() -> Vec<Case> {
@@ -256,7 +263,7 @@ fn blocks_of(parameters: &Parameters, memories: &Memories, leaf: Address) -> Vec
 impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let holders = |word| Spear(word).taken().map(|(seat, _)| seat.row().0).collect();
-        Some(LeafLocks { place_bytes: LEAF_BYTES, lock_at: 0, holders })
+        Some(LeafLocks { place_bytes: LEAF_BYTES, lock_at: 0, holders, is_shared: true })
     }
 
     fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {

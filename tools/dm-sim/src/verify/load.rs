@@ -2,11 +2,12 @@
 //!
 //! - `lanes`: keeps lanes busy, and records what they answer. `calls`: which operation a lane begins.
 //! - `faults`: carries out the plan. `failures`: takes note of operations that failed.
-//! - `newcomers`: compute nodes that join meanwhile.
+//! - `newcomers`: compute nodes that join meanwhile. `inherited`: what becomes of locks of the dead.
 
 mod calls;
 mod failures;
 mod faults;
+mod inherited;
 mod lanes;
 mod newcomers;
 
@@ -30,6 +31,7 @@ use dm_core::operation::{Cause, OpError};
 use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::NodeId;
+use inherited::Inherited;
 
 pub use calls::start;
 pub(super) use newcomers::Newcomers;
@@ -154,6 +156,15 @@ pub struct Load<'a, 'm> {
     pub(super) kept_locks: Vec<String>,
     /// How many of them know what the memories were like.
     explained: usize,
+    /// When no memory node had a chunk to grant, last; whether that is so; and after how many grants that was looked at, with which
+    /// memory node down.
+    full_ns: Option<u64>,
+    is_full: bool,
+    chunks_seen: Option<(u64, Option<NodeId>)>,
+    /// Locks of the dead, each of whose operations is over when others have released them.
+    inherited: Vec<(ComputeNode, Inherited)>,
+    /// An operation has ended since these were looked at.
+    has_ended: bool,
     /// The faults that happened.
     pub injected: InjectedFaults,
     /// How often what an option asks for happened, by [`WideOption`].
@@ -205,6 +216,11 @@ impl<'a, 'm> Load<'a, 'm> {
             failed: Vec::new(),
             kept_locks: Vec::new(),
             explained: 0,
+            full_ns: None,
+            is_full: false,
+            chunks_seen: None,
+            inherited: Vec::new(),
+            has_ended: false,
             injected: InjectedFaults::default(),
             met: [0; WIDE_OPTIONS],
         }

@@ -59,6 +59,8 @@ pub(super) struct LeafLocks {
     pub lock_at: usize,
     /// Rows that the word names as holders, whatever they hold it for.
     pub holders: fn(u64) -> Vec<u16>,
+    /// Several may hold one at a time.
+    pub is_shared: bool,
 }
 
 /// The holder of a lock word of which `held_bits` say that it is held.

@@ -8,6 +8,7 @@ use super::subject::{AfterDeath, HeldLock, InnerNodeImages, Joining, Opened, Poo
 use crate::config::Config;
 use crate::memory::Memories;
 use dm_core::lane::Lane;
+use dm_core::operation::Census;
 use dm_core::remote::row::Member;
 use dm_core::verbs::{Guarantees, NodeId};
 use std::cell::Cell;
@@ -18,6 +19,8 @@ pub trait Prepared {
     fn coding(&self) -> Coding;
     /// See [`Subject::remote_locks_held`].
     fn remote_locks_held(&self, memories: &Memories) -> Vec<HeldLock>;
+    /// See [`Subject::unaccounted`].
+    fn unaccounted(&self, census: &Census, stayed: u64) -> Option<String>;
     /// See [`Subject::pool_state`].
     fn pool_state(&self, memories: &Memories, down: Option<NodeId>) -> Option<PoolState>;
     /// See [`Subject::rows`].
@@ -69,6 +72,9 @@ impl<S: Subject> Prepared for OnFabric<'_, S> {
     }
     fn remote_locks_held(&self, memories: &Memories) -> Vec<HeldLock> {
         self.subject.remote_locks_held(self.case, self.config, memories)
+    }
+    fn unaccounted(&self, census: &Census, stayed: u64) -> Option<String> {
+        self.subject.unaccounted(self.case, census, stayed)
     }
     fn pool_state(&self, memories: &Memories, down: Option<NodeId>) -> Option<PoolState> {
         self.subject.pool_state(self.case, self.config, memories, down)

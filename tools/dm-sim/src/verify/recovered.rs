@@ -19,6 +19,7 @@ use dm_core::membership::lease::LeaseConfig;
 use dm_core::membership::redo::{HEADER_BYTES, SLOTS_PER_LANE};
 use dm_core::membership::{Recovery, UNIT_BYTES_MIN};
 use dm_core::memory::Participant;
+use dm_core::operation::Census;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::row::{Joiner, Member, REDO_CHUNKS};
 use dm_core::verbs::{Assumptions, Guarantees, LaneId, NodeId};
@@ -196,6 +197,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         Bounded(self.0).remote_locks_held(case, config, memories)
+    }
+
+    fn unaccounted(&self, case: &TreeCase, census: &Census, stayed: u64) -> Option<String> {
+        Bounded(self.0).unaccounted(case, census, stayed)
     }
 
     fn pool_state(

@@ -58,7 +58,14 @@ impl TreeKind for Smart {
     /// nearly empty node below a full one takes more inserts and deletes than most histories have; the scenarios of
     /// reused places have such nodes.
     fn rare_marks() -> &'static [Mark] {
-        &[Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED, Mark::NODE_LEFT_OUT, Mark::FROZEN_STAYED]
+        &[
+            Mark::MERGE_UNDONE,
+            Mark::EMPTIED_STAYS,
+            Mark::REPAIRER_DIED,
+            Mark::SELF_FENCED,
+            Mark::NODE_LEFT_OUT,
+            Mark::FROZEN_STAYED,
+        ]
     }
 
     fn crash_cases() -> Vec<Case> {
@@ -138,6 +145,7 @@ impl Below for Smart {
         Mark::ENTRY_REVISITED,
         Mark::LAYER_LOST,
         Mark::MERGE_UNDONE,
+        Mark::EMPTIED_STAYS,
         Mark::REPAIRER_DIED,
         Mark::SELF_FENCED,
     ];
@@ -190,7 +198,7 @@ impl MemoryWalk for Parameters {
     fn leaf_locks(&self) -> Option<LeafLocks> {
         let leaf = self.leaf();
         let holders = |word| only_holder(word, u64::MAX);
-        Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, holders })
+        Some(LeafLocks { place_bytes: leaf.place_bytes, lock_at: leaf.lock_at, holders, is_shared: false })
     }
 
     fn inner_node_images(&self, geometry: &[NodeGeometry], memories: &Memories) -> InnerNodeImages {

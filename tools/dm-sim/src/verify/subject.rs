@@ -222,6 +222,12 @@ pub struct HeldLock {
     pub node: NodeId,
     /// The row it names.
     pub row: RowId,
+    /// Where it is: in a lock table, or else in a leaf, and its offset.
+    pub place: (bool, u64),
+    /// The word.
+    pub word: u64,
+    /// Several may hold it at a time.
+    pub is_shared: bool,
 }
 
 /// What only the pool's memories tell.
@@ -325,6 +331,13 @@ pub trait Subject {
     ) -> Result<(), String> {
         let _ = (case, config, guarantees, joined, then);
         Err("its compute nodes do not join later".to_owned())
+    }
+
+    /// Says what of a sound index nothing accounts for, if nothing went wrong. `stayed`: emptied leaves that were not joined
+    /// with a neighbour.
+    fn unaccounted(&self, case: &Self::Case, census: &Census, stayed: u64) -> Option<String> {
+        let _ = (case, census, stayed);
+        None
     }
 
     /// Lock words in the memories that name a holder.

@@ -11,7 +11,7 @@ use dm_core::verbs::Status;
 /// What it was like when an operation failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Circumstances {
-    /// A memory node that is not down had a chunk to grant.
+    /// A memory node that is not down had a chunk to grant, as long as the operation was under way.
     pub has_chunks: bool,
     /// A lock word named a dead compute node.
     pub dead_hold: bool,
@@ -48,8 +48,6 @@ pub struct Excuses {
     pub has_slow_requests: bool,
     /// The index has no room for all keys, however many chunks there are.
     pub is_short: bool,
-    /// Chunks that were granted are freed: by sweeps, or because the pool is small.
-    pub frees_chunks: bool,
     /// The index takes part in the pool's epochs.
     pub has_epochs: bool,
     /// Compute nodes are silent for a while, and fence themselves.
@@ -70,7 +68,7 @@ pub struct Failed {
 impl Failed {
     /// Whether an index may fail with this error after these faults.
     ///
-    /// - It may say that there is no memory if no chunk was left, if there may be one again since it looked, or if the
+    /// - It may say that there is no memory if no chunk was left at some instant of its time, or if the
     ///   index has no room for all keys, however many chunks there are. Without recovery, also after a death: nobody frees
     ///   the row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
     ///   An operation whose deadline passed while it waited for memory says so, too.
@@ -90,7 +88,7 @@ impl Failed {
             && match self.error.cause {
                 Cause::PoolFull => {
                     let in_vain = ran_out && went_on;
-                    !has_chunks || excuses.is_short || excuses.frees_chunks || died && excuses.has_epochs || in_vain
+                    !has_chunks || excuses.is_short || died && excuses.has_epochs || in_vain
                 }
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
@@ -125,7 +123,6 @@ mod tests {
         deadline_ns: 1000,
         has_slow_requests: false,
         is_short: false,
-        frees_chunks: false,
         has_epochs: false,
         fences_itself: false,
     };
@@ -146,7 +143,6 @@ mod tests {
         assert!(!after(died, Cause::PoolFull, NOTHING, EXCUSES));
         let full = Circumstances { has_chunks: false, ..NOTHING };
         assert!(after(None, Cause::PoolFull, full, EXCUSES));
-        assert!(after(None, Cause::PoolFull, NOTHING, Excuses { frees_chunks: true, ..EXCUSES }));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { is_short: true, ..EXCUSES }));
         let went_on = Circumstances { went_on: true, ..NOTHING };
         assert!(!after(None, Cause::PoolFull, went_on, EXCUSES));

@@ -18,6 +18,7 @@ use dm_core::index::Index;
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::mutants::Mutant;
+use dm_core::operation::Census;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::{Level, Place, Spending};
 use dm_host::kinds::{IndexParameters, with_index};
@@ -248,6 +249,18 @@ pub trait TreeKind: Copy {
     }
 }
 
+/// Most levels that a B+-tree with so many inner nodes can have. A root begins with two children, and an inner node that a split
+/// makes, but for the last one of its level, with half of its separators. No inner node goes.
+fn levels_max(census: &Census, separators: usize) -> u64 {
+    let (mut levels, mut width, mut left) = (1, 1, census.inner_nodes);
+    while width <= left {
+        left -= width;
+        levels += 1;
+        width = if width == 1 { 2 } else { (width - 1) * (separators as u64 / 2).max(1) + 1 };
+    }
+    levels
+}
+
 /// The options that histories of this kind may have.
 pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     let mut options = WideOptions::ALL;
@@ -340,6 +353,19 @@ impl<K: TreeKind> Subject for Bounded<K> {
 
     fn remote_locks_held(&self, case: &TreeCase, config: &Config, memories: &Memories) -> Vec<HeldLock> {
         case.pool().locks_held(config, memories)
+    }
+
+    fn unaccounted(&self, case: &TreeCase, census: &Census, stayed: u64) -> Option<String> {
+        // Of what nobody owns leaves stay at the ends of entries.
+        let tree = case.pool().tree().filter(|_| !K::HAS_OWNERS)?;
+        let levels_max = levels_max(census, tree.inner.span);
+        if u64::from(census.levels) > levels_max {
+            return Some(format!("{} levels, and inner nodes for {levels_max}", census.levels));
+        }
+        // An index begins with an empty leaf.
+        let empty_max = stayed.max(1);
+        (census.empty_leaves > empty_max)
+            .then(|| format!("{} empty leaves, and {stayed} were left", census.empty_leaves))
     }
 
     fn small_pool(&self, case: &TreeCase, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {

@@ -171,7 +171,7 @@ impl PoolLayout {
 
     /// Looks at every place in chunks for leaves: a place that is not in use may be locked, too.
     fn leaf_locks_held(&self, config: &Config, memories: &Memories, locks: LeafLocks) -> Vec<HeldLock> {
-        let LeafLocks { place_bytes, lock_at, holders } = locks;
+        let LeafLocks { place_bytes, lock_at, holders, is_shared } = locks;
         let mut held = Vec::new();
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
@@ -183,8 +183,10 @@ impl PoolLayout {
                 }
                 for place in 0..geometry.chunk_bytes / place_bytes as u64 {
                     let offset = geometry.chunk_offset(chunk) + place * place_bytes as u64;
-                    let word = memory.host.word(offset + lock_at as u64);
-                    let of_row = |row: u16| HeldLock { node: number, row: RowId(row) };
+                    let at = offset + lock_at as u64;
+                    let word = memory.host.word(at);
+                    let of_row =
+                        |row: u16| HeldLock { node: number, row: RowId(row), place: (false, at), word, is_shared };
                     held.extend(holders(word).into_iter().map(of_row));
                 }
             }
@@ -199,8 +201,10 @@ impl PoolLayout {
             let Some(node) = memories.get(NodeId(number)) else { continue };
             let memory = node.space(geometry.lock_space);
             for index in 0..geometry.lock_count {
-                let word = memory.word(geometry.lock_offset(index));
-                let of_row = |row: u16| HeldLock { node: NodeId(number), row: RowId(row) };
+                let at = geometry.lock_offset(index);
+                let word = memory.word(at);
+                let (node, place) = (NodeId(number), (true, at));
+                let of_row = |row: u16| HeldLock { node, row: RowId(row), place, word, is_shared: false };
                 held.extend(only_holder(word, u64::MAX).into_iter().map(of_row));
             }
         }

@@ -7,6 +7,7 @@
 //! the substitute was not that fast, it goes on or ends by itself, and is killed in the end.
 
 use super::ledger::{Entry, Keys, Ledger, VALUE_BYTES};
+use super::process::{has_memory, is_stopped_soon, signal};
 use super::writer::{DEPOSED, INDEX, REFUSED, Summary, VIOLATION};
 use crate::failure::Failure;
 use crate::kinds::KindName;
@@ -20,9 +21,7 @@ use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::pool::Pool;
-use procfs::ProcResult;
-use procfs::process::{Process, Task};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -468,7 +467,9 @@ impl Fleet {
         }
         let lease = self.plan.lease;
         match writer.state {
-            State::Stopped { .. } if is_replaced && lock(&writer.said).row.is_some() => {
+            // A process that ends gives up its memory first, closes its connections then, which tells the memory nodes, and can
+            // be waited for only after that.
+            State::Stopped { .. } if is_replaced && lock(&writer.said).row.is_some() && has_memory(&writer.child) => {
                 self.violations.push(format!(
                     "writer {number}: its substitute has the keys, and the stopped process was not ended before"
                 ));
@@ -681,25 +682,6 @@ impl Drop for Fleet {
 
 fn lock(said: &Mutex<Said>) -> std::sync::MutexGuard<'_, Said> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn signal(child: &Child, signal: Signal) {
-    // Not waited for yet, so the process id is still its own.
-    let _ = kill_process(Pid::from_child(child), signal);
-}
-
-/// Waits until no thread of a process that was sent SIGSTOP runs any more: a signal takes a while to arrive.
-fn is_stopped_soon(child: &Child) -> bool {
-    let is_stopped = |task: ProcResult<Task>| task.and_then(|task| task.stat()).is_ok_and(|stat| stat.state == 'T');
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < deadline {
-        let tasks = Process::new(child.id().cast_signed()).and_then(|process| process.tasks());
-        if tasks.is_ok_and(|mut tasks| tasks.all(is_stopped)) {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    false
 }
 
 fn report_failed_repair(text: &str) {

@@ -21,6 +21,7 @@
 
 pub mod fleet;
 pub mod ledger;
+mod process;
 pub mod verdict;
 pub mod writer;
 

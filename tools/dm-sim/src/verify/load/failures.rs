@@ -1,9 +1,11 @@
 //! Takes note of operations that failed, and of what the memories were like then.
 
-use super::Load;
+use super::{Ended, Load};
 use crate::check::Call;
 use crate::check::{OpId, Record};
+use crate::driver::Driver;
 use crate::verify::tolerance::{Circumstances, Failed};
+use crate::verify::wide::WideOption;
 use crate::world::World;
 use dm_core::operation::{Cause, OpError};
 
@@ -11,6 +13,23 @@ impl Load<'_, '_> {
     /// Takes note of a failure. Before the next step it is told what it was like.
     pub(super) fn fail(&mut self, operation: Option<OpId>, error: OpError) {
         self.failed.push(Failed { operation, error, circumstances: Circumstances::default() });
+    }
+
+    /// Looks whether a chunk can be granted, where chunks that were granted are freed: by sweeps, or because the pool is small.
+    /// Elsewhere what is so when an operation fails was so before.
+    pub(super) fn look_for_chunks<'d>(&mut self, driver: &mut Driver<'d, '_, Ended>) {
+        if self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool, WideOption::Rejoin]) {
+            let (now_ns, world) = (driver.now_ns(), driver.world());
+            let now = Some((world.chunk_changes(), self.injected.down));
+            if self.chunks_seen != now {
+                let state = self.subject.pool_state(world.memories(), self.injected.down);
+                self.is_full = state.is_some_and(|state| state.free_chunks == 0);
+                self.chunks_seen = now;
+            }
+            if self.is_full {
+                self.full_ns = Some(now_ns);
+            }
+        }
     }
 
     /// Tells the latest failures what it is like.
@@ -30,7 +49,11 @@ impl Load<'_, '_> {
                 let Record { invoked, answer, .. } = self.history.operation(operation);
                 answer.is_some_and(|(_, end)| end.now_ns - invoked.now_ns >= self.draw.deadline_ns)
             });
-            self.failed[number].circumstances = Circumstances { went_on, ran_out, ..seen };
+            let was_full = operation.is_some_and(|operation| {
+                self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
+            });
+            let has_chunks = seen.has_chunks && !was_full;
+            self.failed[number].circumstances = Circumstances { went_on, ran_out, has_chunks, ..seen };
         }
         self.explained = self.failed.len();
     }

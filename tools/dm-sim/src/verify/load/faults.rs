@@ -1,11 +1,12 @@
 //! Carries out the faults of a history's plan, and what follows from them.
 
+use super::inherited::{Dead, Inherited};
 use super::{Consequence, Doing, Ended, Load};
 use crate::check::Answer;
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt};
 use crate::verify::faults::{Fault, FaultKind, Moment};
-use crate::verify::subject::InnerNodeImages;
+use crate::verify::subject::{HeldLock, InnerNodeImages};
 use crate::verify::wide::WideOption;
 use dm_core::operation::Effect;
 use dm_core::verbs::NodeId;
@@ -134,6 +135,9 @@ impl<'a> Load<'a, '_> {
     pub(super) fn dies(&mut self, driver: &mut Driver<'a, '_, Ended>, compute_node: ComputeNode) {
         driver.kill_compute_node(compute_node);
         self.injected.dead.push(compute_node);
+        if self.recovered && !self.history.has_owners {
+            self.inherited.push((compute_node, Inherited::default()));
+        }
         self.may_come_back(false, driver.now_ns());
     }
 
@@ -199,6 +203,29 @@ impl<'a> Load<'a, '_> {
                 self.history.close(operation, now_ns);
             }
         }
+    }
+
+    /// Closes the operations of the dead whose locks survivors have released: nothing that they had begun takes effect any more.
+    pub(super) fn close_inherited(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if self.inherited.is_empty() || !std::mem::take(&mut self.has_ended) {
+            return;
+        }
+        let now_ns = driver.now_ns();
+        let world = driver.world();
+        let held = self.subject.remote_locks_held(world.memories());
+        let dead = &self.injected.dead;
+        let history = &mut self.history;
+        self.inherited.retain_mut(|(compute_node, inherited)| {
+            let died = |lock: &HeldLock| {
+                let tenant = world.tenant(lock.row).filter(|tenant| dead.contains(tenant))?;
+                Some(if tenant == *compute_node { Dead::This } else { Dead::Other })
+            };
+            let is_over = inherited.look(&held, died);
+            if is_over {
+                history.close_all_of(*compute_node, now_ns);
+            }
+            !is_over
+        });
     }
 
     /// All is quiet: carries out the pending consequences of faults.

@@ -133,6 +133,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
         let doing = std::mem::replace(self.doing(at), Doing::Nothing);
+        self.has_ended = true;
         let is_done = result.is_done();
         if let Ended::Joined(result) = result {
             return self.joined(at.compute_node, *result);
@@ -229,7 +230,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         if driver.steps() >= BEGINNING_STEPS {
             self.left = 0;
         }
+        self.look_for_chunks(driver);
         self.explain(driver.world());
+        self.close_inherited(driver);
         if let Some(clocks) = &mut self.clocks
             && let Some(next_ns) = driver.next_ns()
         {

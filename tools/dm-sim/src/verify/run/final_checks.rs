@@ -390,6 +390,14 @@ impl Stage<'_> {
                 Ok(census) if undisturbed && census.half_splits > frozen_stayed => {
                     self.findings.push(Finding::Structure(format!("nothing went wrong, and there are {census:?}")));
                 }
+                Ok(census) if undisturbed => {
+                    let stayed =
+                        lanes.iter().copied().flatten().map(|lane| u64::from(lane.marked(Mark::EMPTIED_STAYS))).sum();
+                    let what = self.setup.subject.unaccounted(&census, stayed);
+                    self.findings.extend(
+                        what.map(|what| Finding::Structure(format!("nothing went wrong, and there are {what}"))),
+                    );
+                }
                 Ok(_) => {}
             },
         }

@@ -302,11 +302,6 @@ impl Stage<'_> {
             deadline_ns: self.setup.draw.deadline_ns,
             has_slow_requests: self.setup.draw.deadline_ns <= slow_ns(&self.setup.draw.fabric.delays),
             is_short: self.opened.iter().any(|index| index.capacity() < u64::from(self.setup.draw.keys)),
-            frees_chunks: self.setup.draw.wide.has_any(&[
-                WideOption::Sweeps,
-                WideOption::SmallPool,
-                WideOption::Rejoin,
-            ]),
             fences_itself: self.setup.draw.wide.has(WideOption::LeaseClocks),
             has_epochs: self.opened.iter().any(|index| index.has_epochs()),
         }

@@ -289,7 +289,8 @@ impl Subject for Toy {
 
     fn remote_locks_held(&self, (): &(), _: &Config, memories: &Memories) -> Vec<HeldLock> {
         let word = memories.get(NODE).map_or(0, |node| node.host.word(LOCK));
-        let held = || HeldLock { node: NODE, row: RowId((word >> 16) as u16) };
+        let held =
+            || HeldLock { node: NODE, row: RowId((word >> 16) as u16), place: (true, LOCK), word, is_shared: false };
         (word != 0).then(held).into_iter().collect()
     }
 }
