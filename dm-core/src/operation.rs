@@ -435,6 +435,8 @@ pub struct Census {
     pub live_bytes: u64,
     /// The part of these that are places of blocks, for keys and values of any length.
     pub block_bytes: u64,
+    /// Bytes of all keys, and of all values, if they have lengths of their own; else 0.
+    pub item_bytes: (u64, u64),
     /// Right siblings that their parent does not name yet. They are legal; an operation that meets one finishes the
     /// split.
     pub half_splits: u64,

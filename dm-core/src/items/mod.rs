@@ -493,6 +493,7 @@ impl<I: Index> Index for Items<'_, I> {
         census.records = page.records;
         census.live_bytes += page.live_bytes;
         census.block_bytes = page.live_bytes;
+        census.item_bytes = page.item_bytes;
         Ok(census)
     }
 

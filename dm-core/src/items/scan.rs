@@ -26,6 +26,8 @@ pub(super) struct PageProgress {
     pub(super) records: u64,
     /// Bytes of the places of their blocks.
     pub(super) live_bytes: u64,
+    /// Bytes of the keys and of the values that a walk has found.
+    pub(super) item_bytes: (u64, u64),
     /// Bytes of the page in use.
     used: u32,
     /// The entry key to continue from is not included.
@@ -47,6 +49,7 @@ impl PageProgress {
     pub(super) const BEGIN: Self = Self {
         records: 0,
         live_bytes: 0,
+        item_bytes: (0, 0),
         used: 0,
         after: false,
         more: false,
@@ -416,6 +419,8 @@ impl<I: Index> Items<'_, I> {
         let page = &mut progress.page;
         if census {
             page.records += 1;
+            page.item_bytes.0 += key.len() as u64;
+            page.item_bytes.1 += value.len() as u64;
             page.pages = 0;
             return Taken::Yes;
         }

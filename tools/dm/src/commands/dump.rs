@@ -16,7 +16,8 @@
 //!
 //! A dump is not a snapshot: each record is as of some instant of the walk.
 //!
-//! [`parts`]: several lanes scan the index, each another part of its keys, and their parts are written in order.
+//! [`parts`]: several lanes scan the index, each another part of its keys, and their parts are written in order. [`put`]: one
+//! reader reads and checks a dump, and several lanes put its records.
 //!
 //! **Damage.** The index is walked first, which checks all that its nodes say of each other. The records have to
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
@@ -25,6 +26,7 @@
 //! same neighborhood), or the mark that it is in use. Each damaged entry affects one record.
 
 mod parts;
+mod put;
 
 use super::destination::Destination;
 use crate::failure::{Failure, print};
@@ -32,10 +34,10 @@ use crate::notation::{Format, show};
 use crate::pool::discard;
 use crate::progress::progress;
 use crate::report::text::counted;
-use crate::tool::{PoolArguments, Tool, with_tool, with_tools};
+use crate::tool::{PoolArguments, Tool, with_tools};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
-use dm_core::operation::{Operation, OperationKind, RECORD_HEADER_BYTES};
+use dm_core::operation::RECORD_HEADER_BYTES;
 use dm_core::remote::catalog::IndexKind;
 use dm_host::kinds::IndexParameters;
 use dm_host::pool::PoolError;
@@ -89,7 +91,10 @@ pub(super) struct DumpArguments {
 #[command(
     after_help = "Example:\n  dm load --pool /run/dm/0 --index names names.dump\n  zstd -d < names.dump.zst | dm load --pool /run/dm/0 --index names\n\n\
                         A file is checked whole before anything is written. A pipe can be loaded into an empty or a new \
-                        index only: its records become visible when its last byte has been checked."
+                        index only: its records become visible when its last byte has been checked.\n\
+                        An index that never had a record is bulk loaded if its keys and values have one size each: that is the work of one \
+                        thread, whatever --jobs says. All other loads put records one by one, and --jobs threads do so at a time. A load \
+                        that fails in an index that was there before has put some of its records."
 )]
 pub(super) struct LoadArguments {
     #[command(flatten)]
@@ -98,6 +103,10 @@ pub(super) struct LoadArguments {
     /// Name of the index; created with the dump's sizes if there is none
     #[arg(long)]
     index: String,
+
+    /// Threads that put records, each with a lane of its own; one of them bulk loads [default: one per processor, at most 8]
+    #[arg(long, short, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
 
     /// What to read, - for the standard input
     #[arg(default_value = "-")]
@@ -111,6 +120,11 @@ fn show_progress(bar: &ProgressBar, records: u64) {
     }
 }
 
+/// Lanes of a dump or a load, if the command line does not say how many.
+fn jobs_here() -> u16 {
+    thread::available_parallelism().map_or(1, |processors| processors.get().min(8) as u16)
+}
+
 /// A file, in messages.
 fn shown(path: &Path, standard: &str) -> String {
     if path == Path::new("-") { standard.to_owned() } else { path.display().to_string() }
@@ -122,8 +136,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(what.to_owned()));
     }
     let memory = arguments.pool.connect()?;
-    let processors = || thread::available_parallelism().map_or(1, |processors| processors.get().min(8) as u16);
-    let jobs = arguments.jobs.unwrap_or_else(processors);
+    let jobs = arguments.jobs.unwrap_or_else(jobs_here);
     let node = arguments.pool.join_with(&memory, jobs)?;
     with_tools(&node, &arguments.index, jobs, |tools| {
         let path = &arguments.file;
@@ -355,7 +368,8 @@ fn load_from<R: Read>(
 ) -> Result<(), Failure> {
     let name = &arguments.index;
     let memory = arguments.pool.connect()?;
-    let node = arguments.pool.join(&memory)?;
+    let jobs = arguments.jobs.unwrap_or_else(jobs_here);
+    let node = arguments.pool.join_with(&memory, jobs)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
         Ok((_, found)) if found.items.is_some() != wanted.items.is_some() => {
@@ -385,7 +399,8 @@ fn load_from<R: Read>(
         }
         Err(error) => return Err(Failure::run(error)),
     };
-    let loaded = with_tool(&node, name, |tool| {
+    let loaded = with_tools(&node, name, jobs, |tools| {
+        let [tool, ..] = &mut *tools else { return Err(Failure::Run("no lane".to_owned())) };
         // Before anything is written: a record whose key another compute node owns would be refused.
         tool.take_all_keys()?;
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
@@ -395,11 +410,7 @@ fn load_from<R: Read>(
         if census.levels == 0 && bulk_loads {
             bulk(tool, &mut reader, &bar)?;
         } else if checked.is_some() || census.levels == 0 && created {
-            while let Some((key, value)) = reader.next()? {
-                tool.arguments(key, Some(value)).map_err(Failure::Run)?;
-                tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
-                show_progress(&bar, reader.count);
-            }
+            put::put(tools, &mut reader, &bar)?;
         } else {
             return Err(Failure::Run(format!(
                 "index \"{name}\" has been in use: a pipe that breaks off would leave a part in it; load from a file"

@@ -321,3 +321,57 @@ fn a_dump_is_the_same_with_any_number_of_jobs() {
     }
     dm(&format!("dump {pool} --index dense --jobs 0")).bad(2, &["--jobs"]);
 }
+
+/// Indexes of items, and those that have records already, are loaded record by record.
+#[test]
+fn a_load_is_the_same_with_any_number_of_jobs() {
+    let nodes = Nodes::start(1, "256MiB");
+    let pool = nodes.pool();
+    let run = "--workload c --operations 100 --threads 1 --lanes 1";
+    for kind in ["sherman", "smart", "dex"] {
+        dm(&format!("bench {pool} --name {kind} --index {kind} {run} --records 30000")).good();
+    }
+    let paths: Vec<_> = (0..20_000).map(|n| format!("/usr/share/doc/{}/{n}\n", "long/".repeat(n % 3 * 20))).collect();
+    let file = nodes.file("paths");
+    fs::write(&file, paths.concat()).unwrap();
+    for kind in ["chime", "smart"] {
+        dm(&format!("bench {pool} --name items-{kind} --index {kind} --items {run} --keys {file}")).good();
+    }
+    for (kind, name, count) in [
+        ("sherman", "sherman", 30_000),
+        ("smart", "smart", 30_000),
+        ("dex", "dex", 30_000),
+        ("chime", "items-chime", 20_000),
+        ("smart", "items-smart", 20_000),
+    ] {
+        let (file, copy) = (nodes.file(name), nodes.file(&format!("{name}-copy")));
+        dm(&format!("dump {pool} --index {name} {file}")).good();
+        let bytes = fs::read(&file).unwrap();
+        for jobs in [1, 4] {
+            let to = format!("{name}-{jobs}");
+            if name == kind {
+                dm(&format!("create {pool} --name {to} --index {kind}")).good();
+                // One that had a record is not bulk loaded.
+                assert_eq!(
+                    dm_fed(&format!("shell {pool} --index {to}"), b"put u64:1 v1\ndelete u64:1\n").code,
+                    Some(0)
+                );
+            }
+            let said = dm(&format!("load {pool} --index {to} --jobs {jobs} {file}")).good();
+            assert_eq!(said, format!("{count} records loaded into index \"{to}\"\n"));
+            dm(&format!("dump {pool} --index {to} {copy}")).good();
+            assert!(fs::read(&copy).unwrap() == bytes, "{name} with {jobs} jobs");
+            dm(&format!("drop {pool} --name {to}")).good();
+        }
+        let mut damaged = bytes.clone();
+        damaged[bytes.len() / 2] ^= 1;
+        fs::write(&copy, &damaged).unwrap();
+        dm(&format!("load {pool} --index none --jobs 4 {copy}")).bad(1, &["damaged"]);
+        dm_fed(&format!("load {pool} --index none --jobs 4 -"), &damaged).bad(1, &["damaged"]);
+        dm_fed(&format!("load {pool} --index none --jobs 4 -"), &bytes[..bytes.len() / 2]).bad(1, &["cut short"]);
+        dm(&format!("shell {pool} --index none")).bad(1, &["no index \"none\""]);
+    }
+    dm(&format!("load {pool} --index none --jobs 0")).bad(2, &["--jobs"]);
+    let out = dm(&format!("inspect {pool}")).good();
+    assert!(out.contains("0 locks held") && out.contains("0 orphaned chunks"), "{out}");
+}

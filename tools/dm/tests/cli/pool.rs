@@ -139,3 +139,36 @@ fn inspect_says_how_large_blocks_of_items_are() {
     let mean = line.split(" live (").nth(1).and_then(|rest| rest.split(" B a record)").next()).expect(line);
     assert!((101.0..160.0).contains(&mean.parse::<f64>().expect(line)), "{line}");
 }
+
+/// Items in entries, in blocks, and below a link: keys that begin alike.
+#[test]
+fn inspect_says_how_long_keys_and_values_of_items_are() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    let long = "/usr/share/doc/".repeat(3);
+    let lines = [
+        "put a b".to_owned(),
+        format!("put {long}1 {}", "x".repeat(100)),
+        format!("put {long}2 {}", "x".repeat(201)),
+        "put abcdefgh v".to_owned(),
+    ];
+    for kind in ["sherman", "chime", "smart", "dolphin"] {
+        dm(&format!("create {pool} --name {kind} --index {kind} --items")).good();
+        dm(&format!("create {pool} --name empty-{kind} --index {kind} --items")).good();
+        dm_fed(&format!("shell {pool} --index {kind}"), (lines.join("\n") + "\n").as_bytes()).good();
+    }
+    dm(&format!("create {pool} --name sized")).good();
+    let out = dm(&format!("inspect {pool}")).good();
+    // (1 + 46 + 46 + 8) / 4 and (1 + 100 + 201 + 1) / 4.
+    assert_eq!(out.matches("  a key has 25.2 B on the average, a value 75.8 B\n").count(), 4, "{out}");
+    assert_eq!(out.matches("on the average").count(), 4, "{out}");
+    let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --json")).good()).unwrap();
+    for index in view["indexes"].as_array().unwrap() {
+        let name = index["name"].as_str().unwrap();
+        let has_items = !name.starts_with("empty") && name != "sized";
+        assert_eq!(index["key_mean_bytes"].as_f64(), has_items.then_some(25.25), "{name}");
+        assert_eq!(index["value_mean_bytes"].as_f64(), has_items.then_some(75.75), "{name}");
+    }
+    let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --no-walk --json")).good()).unwrap();
+    assert!(view["indexes"][0]["key_mean_bytes"].is_null());
+}

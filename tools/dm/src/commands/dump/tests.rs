@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::kinds::is_radix;
+use crate::tool::with_tool;
+use dm_core::operation::{Operation, OperationKind};
 use dm_core::registry::KINDS;
 use dm_core::remote::superblock::PoolPlan;
 use dm_core::verbs::{NodeId, Space};
@@ -267,5 +269,60 @@ fn a_dump_of_fewer_records_than_the_walk_counted_fails() {
         });
         let error = dumped.expect_err("a record is missing").to_string();
         assert!(error.contains("a scan found"), "{error}");
+    }
+}
+
+/// A dump of `kind` with so many records: keys ascend, each value is its key's number.
+fn dump_of(parameters: &IndexParameters, records: u64) -> Vec<u8> {
+    let mut bytes = header(parameters).to_vec();
+    for n in 0..records {
+        bytes.push(1);
+        bytes.extend(n.to_be_bytes());
+        bytes.extend(n.to_le_bytes());
+    }
+    bytes.push(0);
+    bytes.extend(records.to_le_bytes());
+    let crc = CRC.checksum(&bytes);
+    bytes.extend(crc.to_le_bytes());
+    bytes
+}
+
+/// Puts a dump with four lanes.
+fn put_with_four(small: &Small, dump: &[u8]) -> Result<u64, Failure> {
+    let node = small.node.pool().join(4, Membership::default()).map_err(Failure::run)?;
+    with_tools(&node, NAME, 4, |tools| {
+        tools.first_mut().map_or(Ok(()), Tool::take_all_keys)?;
+        let mut reader = Reader::new(dump, Path::new("it"))?;
+        put::put(tools, &mut reader, &ProgressBar::hidden())?;
+        Ok(reader.count)
+    })
+}
+
+/// A file that was sound when it was checked may have changed when it is read again. A lane may find no memory. Neither must
+/// look like a load of all records.
+#[test]
+fn several_lanes_put_all_records_or_the_load_fails() {
+    for parameters in kinds() {
+        let kind = parameters.kind().name();
+        let small = Small::new();
+        small.node.create_index(NAME, &parameters).expect("a new name");
+        let right = dump_of(&parameters, 5000);
+        let mut damaged = right.clone();
+        let end = damaged.len();
+        // The marker of a record in the fourth part.
+        damaged[HEADER_BYTES + 17 * 4000] = 7;
+        let error = put_with_four(&small, &damaged).expect_err("it is damaged").to_string();
+        assert!(error.contains("damaged: byte 0x07 where record 4000 begins"), "{kind}: {error}");
+        let error = put_with_four(&small, &right[..end / 2]).expect_err("it is cut short").to_string();
+        assert!(error.contains("cut short after"), "{kind}: {error}");
+        // What it has put is right.
+        let number = |key: &[u8]| u64::from_be_bytes(key.try_into().expect("8 bytes")).to_le_bytes().to_vec();
+        let found = small.dump(true).expect("nothing is damaged");
+        assert!(found.iter().all(|(key, value)| *value == number(key)), "{kind}");
+        assert_eq!(put_with_four(&small, &right).expect("nothing is damaged"), 5000, "{kind}");
+        let found = small.dump(true).expect("nothing is damaged");
+        assert!(found.len() == 5000 && found.iter().all(|(key, value)| *value == number(key)), "{kind}");
+        let error = put_with_four(&small, &dump_of(&parameters, 100_000)).expect_err("a MiB of memory").to_string();
+        assert!(!error.contains("damaged"), "{kind}: {error}");
     }
 }

@@ -100,6 +100,9 @@ struct IndexView {
     described: String,
     key_bytes: Option<usize>,
     value_bytes: Option<usize>,
+    /// Bytes of a key and of a value on the average, if they have lengths of their own and there are some.
+    key_mean_bytes: Option<f64>,
+    value_mean_bytes: Option<f64>,
     leaf_span: Option<usize>,
     inner_span: Option<usize>,
     root: u64,
@@ -198,6 +201,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                     }
                     if let Some(account) = &mut index.radix_memory {
                         account.reached(&census, places.0);
+                    }
+                    if parameters.items.is_some() && census.records > 0 {
+                        let mean = |bytes: u64| Some(bytes as f64 / census.records as f64);
+                        index.key_mean_bytes = mean(census.item_bytes.0);
+                        index.value_mean_bytes = mean(census.item_bytes.1);
                     }
                     index.tree = Some(Tree::from(&census));
                 }
@@ -305,6 +313,8 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             described: parameters.map_or_else(|| entry.kind.name().to_owned(), |parameters| parameters.to_string()),
             key_bytes: parameters.map(|parameters| parameters.key_bytes()),
             value_bytes: parameters.map(|parameters| parameters.value_bytes()),
+            key_mean_bytes: None,
+            value_mean_bytes: None,
             leaf_span: parameters.map(|parameters| parameters.leaf_span()),
             inner_span: parameters.map(|parameters| parameters.inner_span()),
             root: entry.root,
@@ -501,6 +511,9 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
                 size(tree.live_bytes),
                 tree.live_per_record_bytes()
             )?;
+        }
+        if let (Some(key), Some(value)) = (index.key_mean_bytes, index.value_mean_bytes) {
+            writeln!(text, "  a key has {key:.1} B on the average, a value {value:.1} B")?;
         }
         if let (Some(account), Some(_)) = (&index.memory, &index.tree) {
             render_account(account, text)?;
