@@ -415,3 +415,16 @@ impl<K: TreeKind> Subject for Bounded<K> {
         case.parameters.items.is_some() && case.spending.returned_blocks == FREE_LIST_HOLDS_ALL
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_need_inner_nodes() {
+        let levels = |inner_nodes, separators| levels_max(&Census { inner_nodes, ..Census::default() }, separators);
+        assert_eq!([0, 1, 2, 3, 5, 6].map(|nodes| levels(nodes, 4)), [1, 2, 2, 3, 3, 4]);
+        // Of two separators a half may have one: a level may have two nodes, of which the last one has a single child.
+        assert_eq!([3, 5, 6, 7].map(|nodes| levels(nodes, 2)), [3, 4, 4, 5]);
+    }
+}
