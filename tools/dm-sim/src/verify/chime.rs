@@ -88,6 +88,8 @@ impl TreeKind for Chime {
             Mutant::LOOKS_ONCE,
             Mutant::ONE_WINDOW_SWEPT,
             Mutant::HEARTBEAT_UNSEEN,
+            Mutant::EMPTIED_UNJOINED,
+            Mutant::SPLIT_AT_THE_END,
         ];
         rooms.concat().into_iter().filter(|mutant| !not_tried.contains(mutant)).collect()
     }

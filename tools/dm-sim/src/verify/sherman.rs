@@ -108,6 +108,7 @@ impl TreeKind for Sherman {
         match mutant {
             Mutant::BOOKEND_VERSIONS => Some(Profile::SlowReaders),
             Mutant::TORN_IS_RESIDUE => Some(Profile::Reuse),
+            Mutant::SPLIT_AT_THE_END => Some(Profile::Growth),
             _ => None,
         }
     }

@@ -250,13 +250,13 @@ pub trait TreeKind: Copy {
 }
 
 /// Most levels that a B+-tree with so many inner nodes can have. A root begins with two children, and an inner node that a split
-/// makes, but for the last one of its level, with half of its separators. No inner node goes.
+/// makes with half of its separators; the last one of its level, which a bulk load makes, with a child. No inner node goes.
 fn levels_max(census: &Census, separators: usize) -> u64 {
     let (mut levels, mut width, mut left) = (1, 1, census.inner_nodes);
     while width <= left {
         left -= width;
         levels += 1;
-        width = if width == 1 { 2 } else { (width - 1) * (separators as u64 / 2).max(1) + 1 };
+        width = if width == 1 { 2 } else { (width - 1) * (separators as u64 / 2 + 1) + 1 };
     }
     levels
 }
@@ -423,8 +423,7 @@ mod tests {
     #[test]
     fn levels_need_inner_nodes() {
         let levels = |inner_nodes, separators| levels_max(&Census { inner_nodes, ..Census::default() }, separators);
-        assert_eq!([0, 1, 2, 3, 5, 6].map(|nodes| levels(nodes, 4)), [1, 2, 2, 3, 3, 4]);
-        // Of two separators a half may have one: a level may have two nodes, of which the last one has a single child.
-        assert_eq!([3, 5, 6, 7].map(|nodes| levels(nodes, 2)), [3, 4, 4, 5]);
+        assert_eq!([0, 1, 2, 3, 6, 7].map(|nodes| levels(nodes, 4)), [1, 2, 2, 3, 3, 4]);
+        assert_eq!([3, 5, 6, 11].map(|nodes| levels(nodes, 2)), [3, 3, 4, 5]);
     }
 }
