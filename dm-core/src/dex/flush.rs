@@ -13,7 +13,8 @@
 //!    the page's memory node. Then the page. Both are one chain, so the image is whole before the page is touched.
 //! 3. The completion ends the flush: [`PageStore::flushed`].
 //! 4. A chain that failed may land until its queue pair is known to be closed. The flush goes on until then, and the
-//!    same chain is posted again. If the lane gives up, the page is as dirty as before.
+//!    same chain is posted again. If the lane gives up or is dropped, settling posts it once more ([`write_again`]), and then the page
+//!    is as dirty as before.
 //!
 //! Round trips: one. Requests: one, or two with an image.
 //!
@@ -21,7 +22,9 @@
 //!
 //! - **The image stays until the completion.** The lane posts nothing else to this slot before. It takes the slots behind
 //!   its redo records while it has a lock, and otherwise its first slot, in which nothing is needed: a lane without locks
-//!   has no redo record, and its last flush is over.
+//!   has no redo record, and its last flush is over. A chain that failed may have torn the page; so the lane does nothing
+//!   else before it has posted the same bytes again. Over the image these are what is there already, so that it stays
+//!   whole all the time.
 //! - **A WRITE that lands late** would lie over a later flush. So step 4 waits for the queue pair, and a flush whose queue
 //!   pair cannot be closed is not ended at all. [`settle`] tries again.
 //! - **A hung memory node.** The lane's progress counter says that a flush is under way
@@ -153,7 +156,8 @@ pub(super) async fn finish<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, st
 }
 
 /// WRITEs the page in the scratch to its address, until the WRITE has completed. `lsn`: that of the page's last record.
-/// The inner error: no WRITE of it can land any more. The outer one: one may, until the lane is settled.
+/// The inner error: no WRITE of it can land any more, and it need not be written: the memory node is down, or others restore
+/// it. The outer one: one may land, or the page may be torn, until the lane is settled.
 pub(super) async fn write_page<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
@@ -177,13 +181,15 @@ pub(super) async fn write_page<F: PageFormat>(
             break Ok(());
         }
         lane.close(site.line_at).await.map_err(unknown)?;
-        tries += 1;
-        if error.status != Status::Flushed || tries == FLUSH_TRIES {
+        if error.status != Status::Flushed {
             break Err(error.into());
         }
-        if let Err(late) = lane.check_deadline() {
-            break Err(late);
+        // The page may be torn.
+        tries += 1;
+        if tries == FLUSH_TRIES {
+            return Err(unknown(Cause::Verb(error)));
         }
+        lane.check_deadline().map_err(|late| unknown(late.cause))?;
     };
     if let Some(recovery) = site.recovery {
         recovery.end_work(lane);
@@ -241,8 +247,39 @@ async fn end<F>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged, ok: bool) -
     }
 }
 
+/// WRITEs the page again whose flush the lane has not ended, if a WRITE of it was posted: it may have landed in part. The
+/// queue pairs that failed are closed, and no operation has used the scratch since, so the image there says whether.
+pub async fn write_again<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>) -> Result<(), OpError> {
+    let Some(recovery) = site.recovery.filter(|_| !planted(Mutant::TORN_PAGE_LEFT)) else { return Ok(()) };
+    let staged = loop {
+        match site.store.staged_by(lane) {
+            Ok(Some(staged)) => break staged.id(),
+            Ok(None) => return Ok(()),
+            Err(_) => site.store.yield_now(lane).await?,
+        }
+    };
+    let (incarnation, bytes) = (recovery.member().incarnation, site.page.bytes);
+    let posted = lane.port().with(|scratch| {
+        let (posted, _) = PageImage::read(site.image().of(scratch), incarnation, bytes)?;
+        (posted.address == staged).then_some(posted)
+    });
+    let Some(posted) = posted else { return Ok(()) };
+    restored(write_page(site, lane, (posted.address, posted.lsn)).await?)
+}
+
+/// What a page comes to that was WRITTEN again when the lane was settled.
+pub(super) fn restored(written: Result<(), OpError>) -> Result<(), OpError> {
+    match written {
+        // Its row is dead, and a finder restores the page; or the page has gone with its memory node.
+        Err(OpError { cause: Cause::Fenced, .. }) => Ok(()),
+        Err(OpError { cause: Cause::Verb(error), .. }) if error.status == Status::NodeDown => Ok(()),
+        written => written,
+    }
+}
+
 /// Ends what a lane has left in the page store whose operation failed or was dropped: a flush counts as failed, once its
-/// queue pair is known to be closed. The port is idle, and the lane's flight of the log is settled.
+/// queue pair is known to be closed, and its page is whole ([`write_again`]). The port is idle, and the lane's flight of the
+/// log is settled.
 pub async fn settle<F>(site: Site<'_, F>, lane: &Lane<'_>) -> Result<(), OpError> {
     if site.store.owes(lane) {
         lane.close(site.line_at).await.map_err(unknown)?;

@@ -6,7 +6,7 @@
 //! | lines are used again while replay would begin at them | `head-written-late` |
 //! | replay leaves acknowledged records out | `replay-stops-early` |
 //! | replay finds no ring, or another one | `row-freed-while-named` |
-//! | a torn page stays torn | `image-omitted`, `torn-leaf-left` |
+//! | a torn page stays torn | `image-omitted`, `torn-leaf-left`, `torn-page-left` |
 //! | a page that is not in the pool counts as clean | `flushed-taken-for-done` |
 //! | a page goes back to an earlier state | `old-image-over-whole-page`, `leaf-lsn-ignored` |
 //! | what a finder acknowledges is in a ring that nobody replays | `admission-before-word` |
@@ -47,6 +47,8 @@ crate::mutants::declare_mutants! {
     PARENT_BEFORE_LEFT = "parent-before-left" => Deaths,
     /// A leaf that is not admitted, and whose WRITE failed with its queue pair, is not WRITTEN again.
     TORN_LEAF_LEFT = "torn-leaf-left" => BrokenQueuePairs,
+    /// A flush that failed with its queue pair is not WRITTEN again before the lane goes on.
+    TORN_PAGE_LEFT = "torn-page-left" => Deaths,
     /// A merge writes the left leaf, which covers the keys of both, before the right one is retired.
     LEFT_BEFORE_RETIRED = "left-before-retired" => Deaths,
 }

@@ -304,7 +304,7 @@ impl<'s> PageStore<'s> {
     }
 
     /// A flush that the lane has begun and not ended.
-    pub(super) fn staged_by(&self, lane: &Lane<'_>) -> Result<Option<Staged>, Refused> {
+    pub fn staged_by(&self, lane: &Lane<'_>) -> Result<Option<Staged>, Refused> {
         let _lists = self.lists()?;
         let mut next = self.end_of(&FLUSH_LIST, 0);
         for _ in 0..self.frame_count {

@@ -15,7 +15,6 @@ use crate::pages::lsn::Lsn;
 use crate::pages::{Flush, FrameName};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
-use crate::verbs::Status;
 
 /// Node image from which leaves are flushed. Descents use image 0.
 pub(super) const FLUSHED: usize = 3;
@@ -135,19 +134,16 @@ impl Dex<'_> {
         written.map_err(|error| unknown(error.cause))
     }
 
-    /// WRITEs such a leaf again if the WRITE did not complete: a queue pair that failed may have left it torn, and only the
-    /// lane's scratch has all of it. The queue pairs that failed are closed, and no operation has used the scratch since.
+    /// WRITEs a leaf again whose WRITE did not complete: a queue pair that failed may have left it torn, and only the lane's
+    /// scratch has all of it, or the image, whose slot others need. The queue pairs that failed are closed, and no operation has
+    /// used the scratch since.
     pub(super) async fn write_unwritten(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let Some(leaf) = self.store.unwritten(lane).filter(|_| !planted(Mutant::TORN_LEAF_LEFT)) else { return Ok(()) };
-        let lsn = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
-        match flush::write_page(self.flushing(0), lane, (leaf, lsn)).await? {
-            // Its row is dead, and a finder restores the leaf; or the leaf has gone with its memory node.
-            Ok(()) | Err(OpError { cause: Cause::Fenced, .. }) => {}
-            Err(OpError { cause: Cause::Verb(error), .. }) if error.status == Status::NodeDown => {}
-            Err(error) => return Err(error),
+        if let Some(leaf) = self.store.unwritten(lane).filter(|_| !planted(Mutant::TORN_LEAF_LEFT)) {
+            let lsn = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
+            flush::restored(flush::write_page(self.flushing(0), lane, (leaf, lsn)).await?)?;
+            self.store.written(lane);
         }
-        self.store.written(lane);
-        Ok(())
+        flush::write_again(self.flushing(FLUSHED), lane).await
     }
 
     /// Moves the head of the log: first as far as lines are concerned, then by the pages that are not flushed.

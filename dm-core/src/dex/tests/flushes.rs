@@ -11,6 +11,15 @@ fn own(node: &Node<'_>, lane: &Lane<'_>) {
     node.table.partition.admit(0).unwrap();
 }
 
+/// A key of another page than those up to 2.
+const OTHER_PAGE: u64 = 4;
+
+/// Settles a lane, as far as its flushes are concerned.
+async fn settle(node: &Node<'_>, lane: &Lane<'_>) -> Result<(), OpError> {
+    flush::write_again(node.flush(), lane).await?;
+    flush::settle(node.flush(), lane).await
+}
+
 #[test]
 fn a_flush_is_one_chain_of_an_image_and_the_page() {
     let pool = Pool::new();
@@ -72,6 +81,13 @@ fn a_flush_that_is_given_up_leaves_the_page_dirty() {
             pool.fails.replace((0..count).map(|_| Fails { lands: 0, status }).collect());
             let flushed = pool.run(lane, flush::flush(node.flush(), lane, Flush::Oldest)).unwrap();
             assert!(matches!(flushed.unwrap_err().cause, Cause::Verb(error) if error.status == status));
+            // Only settling ends a flush whose page may be torn.
+            let may_be_torn = status == Status::Flushed;
+            assert_eq!(lane.is_unsettled(), may_be_torn);
+            if may_be_torn {
+                pool.run(lane, settle(node, lane)).unwrap().unwrap();
+                assert_eq!(pool.stored(1), Ok(Some(11)), "it was posted once more");
+            }
             assert_eq!(node.store.oldest_unflushed(), Ok(Some(Lsn::NONE)), "line 0 is still needed");
             assert_eq!((node.progress_counters[0].under_way(), lane.is_unsettled()), (0, false));
             assert_eq!(
@@ -116,7 +132,7 @@ fn a_lane_that_is_dropped_in_its_flush_is_settled() {
         }
         lane.port().finish(scratch, 1);
         lane.port().reset();
-        pool.run(lane, flush::settle(node.flush(), lane)).unwrap().unwrap();
+        pool.run(lane, settle(node, lane)).unwrap().unwrap();
         assert_eq!((node.progress_counters[0].under_way(), lane.in_doubt()), (0, false));
         assert_eq!(node.store.oldest_unflushed(), Ok(Some(Lsn::NONE)), "it counts as failed");
         assert_eq!(pool.run(lane, flush::flush(node.flush(), lane, Flush::Oldest)).unwrap(), Ok(Some(pool.page(0))));
@@ -160,6 +176,49 @@ fn torn_pages_are_restored() -> bool {
     }
     assert!(outcomes.contains(&true) && outcomes.contains(&false));
     all
+}
+
+/// A chain fails after any number of its lines, each time that it is posted; the lane gives up, is settled, flushes another
+/// page, and dies in that, after any number of lines. Whether both pages are whole afterwards.
+fn a_lane_that_gave_up_leaves_no_torn_page() -> bool {
+    let lines = 1 + 2 * PAGE_BYTES / LINE;
+    (0..=lines).all(|lands| {
+        (0..2 * lines).all(|lives| {
+            let pool = Pool::new();
+            with_node(&pool, 5, |node, lanes| {
+                let lane = &lanes[0];
+                own(node, lane);
+                for key in [1, OTHER_PAGE] {
+                    pool.run(lane, node.change(lane, key, Some(11))).unwrap().unwrap();
+                    pool.run(lane, flush::flush(node.flush(), lane, Flush::Oldest)).unwrap().unwrap();
+                }
+                for key in [1, OTHER_PAGE] {
+                    pool.run(lane, node.change(lane, key, Some(21))).unwrap().unwrap();
+                }
+                let fails = Fails { lands, status: Status::Flushed };
+                pool.fails.replace((0..flush::FLUSH_TRIES).map(|_| fails).collect());
+                let given_up = pool.run(lane, flush::flush(node.flush(), lane, Flush::Oldest)).unwrap();
+                assert!(given_up.is_err());
+                pool.lives.set(Some(lives));
+                let _ = pool.run(lane, async {
+                    settle(node, lane).await?;
+                    while flush::flush(node.flush(), lane, Flush::Oldest).await?.is_some() {}
+                    Ok::<_, OpError>(())
+                });
+            });
+            pool.kill(5);
+            let restored = with_node(&pool, 6, |node, lanes| {
+                pool.run(&lanes[0], restore::restore(node.restore(), &lanes[0], 0)).unwrap()
+            });
+            restored.is_ok() && [1, OTHER_PAGE].iter().all(|key| matches!(pool.stored(*key), Ok(Some(11 | 21))))
+        })
+    })
+}
+
+#[test]
+fn a_page_that_a_failed_flush_has_torn_is_whole_before_its_image_goes() {
+    assert!(a_lane_that_gave_up_leaves_no_torn_page());
+    assert!(!with_planted(Some(Mutant::TORN_PAGE_LEFT), a_lane_that_gave_up_leaves_no_torn_page));
 }
 
 #[test]
