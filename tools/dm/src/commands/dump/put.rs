@@ -38,16 +38,16 @@ struct Part {
 }
 
 impl Part {
-    /// Reads the next part; it has no records if the dump has ended.
-    fn read<R: Read>(reader: &mut Reader<'_, R>) -> Result<Self, Failure> {
+    /// Reads the next part, and whether the dump goes on behind it.
+    fn read<R: Read>(reader: &mut Reader<'_, R>) -> Result<(Self, bool), Failure> {
         let mut part = Self::default();
         while part.lengths.len() < PART_RECORDS && part.bytes.len() < PART_BYTES {
-            let Some((key, value)) = reader.next()? else { break };
+            let Some((key, value)) = reader.next()? else { return Ok((part, false)) };
             part.bytes.extend_from_slice(key);
             part.bytes.extend_from_slice(value);
             part.lengths.push((key.len(), value.len()));
         }
-        Ok(part)
+        Ok((part, true))
     }
 
     fn records(&self) -> impl Iterator<Item = Record<'_>> {
@@ -97,9 +97,8 @@ pub(super) fn put<R: Read>(
         drop(receiver);
         while failed.get().is_none() {
             match Part::read(reader) {
-                Ok(part) if part.lengths.is_empty() => break,
-                Ok(part) => {
-                    if sender.send(part).is_err() {
+                Ok((part, more)) => {
+                    if sender.send(part).is_err() || !more {
                         break;
                     }
                 }
