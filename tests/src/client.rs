@@ -77,6 +77,10 @@ pub fn on_test_bed(
     let mut run = |opened: &Opened<'_>| {
         let mut scratch = vec![vec![0; opened.index.plan().total_bytes]; setup.spending.lanes];
         let lanes: Vec<_> = (0..).zip(&mut scratch).map(|(id, bytes)| Lane::new(LaneId(id), bytes)).collect();
+        for lane in &lanes {
+            // It stands at the time when the lease began.
+            lane.port().set_clock(Some(|| 0));
+        }
         let (index, locks_held) = (opened.index, opened.locks_held);
         test(&mut Client { index, lanes: &lanes, fabric, geometry, locks_held });
     };

@@ -128,3 +128,20 @@ fn requests_of_dolphin() {
         ],
     );
 }
+
+#[test]
+fn requests_of_dex() {
+    requests(
+        "dex",
+        "DEX: the requests of its operations",
+        &[
+            ("dex_cached", "leaf is cached, answers at level log", &[]),
+            ("dex_cached", "leaf is cached, answers at level pool", &["update, present"]),
+            ("dex_cached", "leaf is cached, answers at level cache", &["update, present"]),
+            ("dex_misses", "leaf is not cached, answers at level log", &[]),
+            ("dex_misses", "leaf is not cached, and gets no frame", &[]),
+            ("dex_owners", "first operations of a compute node", &[]),
+            ("dex_structure", "an insert that splits", &["insert of key 25"]),
+        ],
+    );
+}

@@ -125,6 +125,8 @@ pub mod items_memory {}
 ///
 #[cfg_attr(doc, doc = include_str!("pictures/leaf-dolphin.svg"))]
 ///
+#[cfg_attr(doc, doc = include_str!("pictures/leaf-dex.svg"))]
+///
 /// # Requests of operations
 ///
 #[cfg_attr(doc, doc = include_str!("pictures/verbs-sherman.svg"))]
@@ -134,4 +136,6 @@ pub mod items_memory {}
 #[cfg_attr(doc, doc = include_str!("pictures/verbs-smart.svg"))]
 ///
 #[cfg_attr(doc, doc = include_str!("pictures/verbs-dolphin.svg"))]
+///
+#[cfg_attr(doc, doc = include_str!("pictures/verbs-dex.svg"))]
 pub mod pictures {}

@@ -80,6 +80,7 @@ pub static LEAVES: &[LeafPicture] = &[
     ("chime", chime::picture),
     ("smart", smart::picture),
     ("dolphin", dolphin::picture),
+    ("dex", dex::picture),
 ];
 
 /// One remote structure, described.

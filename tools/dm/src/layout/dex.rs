@@ -4,6 +4,7 @@ use super::nodes;
 use super::row::MEMBER;
 use super::values::{digits, error, value, word};
 use super::{Sample, Structure, Values};
+use crate::picture::leaf as leaf_picture;
 use dm_core::dex::image::{PageImage, PageImageHeader};
 use dm_core::dex::leaf;
 use dm_core::dex::log::record::{Change, Parsed, RECORD_LINES_MAX, Record, RecordHeader, parse};
@@ -163,6 +164,25 @@ pub(super) const DEX_LEAF: Structure = Structure {
         values
     },
 };
+
+/// The leaf of [`DEX_LEAF`] as a picture.
+pub(super) fn picture() -> leaf_picture::Leaf {
+    use leaf_picture::{Map, Table};
+    let lsn = Table { heading: "behind the header; payload offsets", fields: leaf::FIELDS, hues: &[8] };
+    let entry = Table { heading: "entry; payload offsets from the entry", fields: ENTRY_FIELDS, hues: &[2, 2, 3, 4] };
+    let tables = [nodes::TABLES.as_slice(), &[lsn, entry]].concat();
+    let head = Map::new(LEAF.bytes, true).with(&tables, 1, 0, None).with(&tables, 2, 0, None);
+    let map = (0..LEAF.span).fold(head, |map, slot| map.with(&tables, 3, LEAF.entry_at(slot), Some(slot)));
+    let sample = (DEX_LEAF.samples)().swap_remove(0);
+    leaf_picture::Leaf {
+        title: format!("A leaf of a DEX index: {} B, {} entries with keys and values of 8 B", LEAF.bytes, LEAF.span),
+        tables,
+        map: map.clone(),
+        sample: (sample.title, sample.bytes),
+        lines: vec![0, 1],
+        whole: Some(("The whole leaf, a cache line of 64 B in each row".to_owned(), map)),
+    }
+}
 
 // ---- ownership ---------------------------------------------------------------------------------------------------
 

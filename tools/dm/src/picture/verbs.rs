@@ -1,7 +1,7 @@
 //! The requests of operations in time: what the goldens of requests say, drawn.
 //!
-//! A golden has a line for each operation and, below it, its steps: requests of one submit separated by commas, submits by
-//! semicolons. The tests of the goldens run the operations; nothing here knows what an index does.
+//! A golden has a line for each operation and, below it, its steps if it has some: requests of one submit separated by commas,
+//! submits by semicolons. The tests of the goldens run the operations; nothing here knows what an index does.
 
 use super::svg::{LETTER, Svg, lines};
 
@@ -141,6 +141,9 @@ fn draw_operation(svg: &mut Svg, same: &[&Operation], y: f64) -> f64 {
         at += 13.0;
     }
     let mut below = y + 6.0;
+    if first.submits.is_empty() {
+        svg.text((LEFT, y + 16.0), "tiny dim", "no request");
+    }
     for row in first.submits.chunks(TRIPS) {
         below = draw_row(svg, row, below);
     }
@@ -208,6 +211,19 @@ mod tests {
         let last = &chapters[1].operations[0].submits[0][0];
         assert_eq!((last.verb.as_str(), last.label.as_str(), last.bytes), ("read", "hopscotch leaf", 8));
         assert!(parse("    read leaf 8").is_err() && parse("a\nb -> c\n    read leaf many").is_err());
+    }
+
+    #[test]
+    fn an_operation_may_have_no_requests() {
+        let chapters = parse(
+            "cached\n\nget -> Found: 0 RTT, 0 requests, 0 B read, 0 B written\nupdate -> Updated: 0 RTT, 0 requests\n",
+        )
+        .unwrap();
+        assert!(chapters[0].operations.iter().all(|operation| operation.submits.is_empty()));
+        let operations = chapters[0].operations.iter().collect();
+        let text = draw("title", "about", &[Group { title: "cached", operations }]);
+        assert_eq!(text.matches(">no request</text>").count(), 1);
+        assert!(text.contains(">get; update</text>") && !text.contains(">CN</text>"), "{text}");
     }
 
     #[test]

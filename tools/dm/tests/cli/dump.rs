@@ -328,7 +328,7 @@ fn a_load_is_the_same_with_any_number_of_jobs() {
     let nodes = Nodes::start(1, "256MiB");
     let pool = nodes.pool();
     let run = "--workload c --operations 100 --threads 1 --lanes 1";
-    for kind in ["sherman", "smart", "dex"] {
+    for kind in ["sherman", "dex"] {
         dm(&format!("bench {pool} --name {kind} --index {kind} {run} --records 30000")).good();
     }
     let paths: Vec<_> = (0..20_000).map(|n| format!("/usr/share/doc/{}/{n}\n", "long/".repeat(n % 3 * 20))).collect();
@@ -339,7 +339,6 @@ fn a_load_is_the_same_with_any_number_of_jobs() {
     }
     for (kind, name, count) in [
         ("sherman", "sherman", 30_000),
-        ("smart", "smart", 30_000),
         ("dex", "dex", 30_000),
         ("chime", "items-chime", 20_000),
         ("smart", "items-smart", 20_000),

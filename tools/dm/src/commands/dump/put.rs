@@ -3,19 +3,21 @@
 //! One reader checks the dump and cuts it into *parts* of records that follow one another. Each lane takes the next part and puts
 //! its records. The reader is at most a few parts ahead of the lanes, so memory is bounded.
 //!
-//! **Order** is free: the keys of a dump ascend, so none is in it twice. Neighboring parts have their keys in neighboring
-//! leaves, and their lanes wait for each other at the leaves between two parts only.
+//! **Order** is free: the keys of a dump ascend, so none is in it twice. Lanes wait for each other at leaves between two parts,
+//! and at the nodes above. So they are those of workers, which wake each other's lanes.
 //!
-//! **Failures.** The first one ends the load, of the reader or of a lane. Every other lane ends the part that it has. So a load
-//! that fails leaves the records before the failure, but for those of parts that were not ended, and some behind it.
+//! **Failures.** The first one ends the load, of the reader or of a lane. Every other lane ends the operation that it has. So a
+//! load that fails leaves the records before the failure, but for those of parts that were not ended, and some behind it.
 
-use super::{Reader, Record};
+use super::Reader;
 use crate::failure::Failure;
 use crate::tool::Tool;
-use dm_core::operation::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind, Part, ScratchPlan};
+use dm_host::worker::{Finished, Next, Wakes, Work, run};
 use indicatif::ProgressBar;
 use std::io::Read;
-use std::sync::mpsc::sync_channel;
+use std::slice;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
@@ -30,42 +32,84 @@ const AHEAD: usize = 2;
 
 /// Records that follow one another in a dump.
 #[derive(Debug, Default)]
-struct Part {
+struct Records {
     /// Of all keys and values.
     bytes: Vec<u8>,
     /// How long each key is, and each value.
     lengths: Vec<(usize, usize)>,
 }
 
-impl Part {
-    /// Reads the next part; it has no records if the dump has ended.
-    fn read<R: Read>(reader: &mut Reader<'_, R>) -> Result<Self, Failure> {
+impl Records {
+    /// Reads the next part, and whether the dump goes on behind it.
+    fn read<R: Read>(reader: &mut Reader<'_, R>) -> Result<(Self, bool), Failure> {
         let mut part = Self::default();
         while part.lengths.len() < PART_RECORDS && part.bytes.len() < PART_BYTES {
-            let Some((key, value)) = reader.next()? else { break };
+            let Some((key, value)) = reader.next()? else { return Ok((part, false)) };
             part.bytes.extend_from_slice(key);
             part.bytes.extend_from_slice(value);
             part.lengths.push((key.len(), value.len()));
         }
-        Ok(part)
+        Ok((part, true))
+    }
+}
+
+/// The work of a lane: parts, one after the other.
+struct Puts<'a> {
+    parts: Arc<Mutex<Receiver<Records>>>,
+    failed: &'a OnceLock<Failure>,
+    bar: &'a ProgressBar,
+    part: Records,
+    /// Records of the part that are done or under way, and their bytes.
+    at: usize,
+    used_bytes: usize,
+}
+
+impl Puts<'_> {
+    /// Takes the next part. `false`: there is none any more.
+    fn take(&mut self) -> bool {
+        self.bar.inc(self.part.lengths.len() as u64);
+        (self.at, self.used_bytes) = (0, 0);
+        let next = self.parts.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let is_one = next.is_ok();
+        self.part = next.unwrap_or_default();
+        is_one
     }
 
-    fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut rest = &*self.bytes;
-        self.lengths.iter().map(move |&(key_bytes, value_bytes)| {
-            let (key, behind) = rest.split_at(key_bytes);
-            let (value, behind) = behind.split_at(value_bytes);
-            rest = behind;
-            (key, value)
-        })
+    /// Of several failures the first one is told.
+    fn fail(&self, failure: Failure) {
+        let _ = self.failed.set(failure);
+    }
+}
+
+impl Work for Puts<'_> {
+    const TIMED: bool = false;
+
+    fn next(&mut self, _: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
+        if self.failed.get().is_some() {
+            return Next::Finished;
+        }
+        while self.at == self.part.lengths.len() {
+            // The lane is idle: nobody waits for it meanwhile.
+            if !self.take() {
+                return Next::Finished;
+            }
+        }
+        let (key_bytes, value_bytes) = self.part.lengths[self.at];
+        let record = &self.part.bytes[self.used_bytes..][..key_bytes + value_bytes];
+        let (key, value) = record.split_at(key_bytes);
+        if !plan.put(scratch, Part::Key, key) || !plan.put(scratch, Part::Value, value) {
+            self.fail(Failure::Run(format!("a record of {key_bytes}+{value_bytes} bytes: the index has no such")));
+            return Next::Finished;
+        }
+        self.at += 1;
+        self.used_bytes += key_bytes + value_bytes;
+        Next::Run(Operation::point(OperationKind::Upsert))
     }
 
-    fn put(&self, tool: &mut Tool<'_, '_, '_, '_>) -> Result<(), Failure> {
-        self.records().try_for_each(|(key, value)| {
-            tool.arguments(key, Some(value)).map_err(Failure::Run)?;
-            tool.execute(Operation::point(OperationKind::Upsert)).map_err(Failure::run)?;
-            Ok(())
-        })
+    fn done(&mut self, _: usize, finished: Finished<'_>) {
+        if let Err(error) = finished.result {
+            self.fail(Failure::run(error));
+        }
     }
 }
 
@@ -75,31 +119,27 @@ pub(super) fn put<R: Read>(
     reader: &mut Reader<'_, R>,
     bar: &ProgressBar,
 ) -> Result<(), Failure> {
-    let (sender, receiver) = sync_channel::<Part>(AHEAD * tools.len());
+    let (sender, receiver) = sync_channel(AHEAD * tools.len());
     // The lanes alone have the receiver: when all of them have ended, the reader cannot send any more, and ends.
     let receiver = Arc::new(Mutex::new(receiver));
     let failed = OnceLock::new();
+    let wakes = Wakes::new(tools.len(), 1);
     thread::scope(|scope| {
         for tool in tools {
-            let (receiver, failed) = (Arc::clone(&receiver), &failed);
+            let (parts, failed, wakes) = (Arc::clone(&receiver), &failed, &wakes);
+            let mut puts = Puts { parts, failed, bar, part: Records::default(), at: 0, used_bytes: 0 };
             scope.spawn(move || {
-                while failed.get().is_none() {
-                    let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(part) = next else { return };
-                    match part.put(tool) {
-                        Ok(()) => bar.inc(part.lengths.len() as u64),
-                        // Of several failures the first one is told.
-                        Err(failure) => drop(failed.set(failure)),
-                    }
+                let index = tool.index;
+                if let Err(error) = run(&index, slice::from_ref(&*tool.lane), tool.fabric, &mut puts, wakes) {
+                    puts.fail(Failure::run(error));
                 }
             });
         }
         drop(receiver);
         while failed.get().is_none() {
-            match Part::read(reader) {
-                Ok(part) if part.lengths.is_empty() => break,
-                Ok(part) => {
-                    if sender.send(part).is_err() {
+            match Records::read(reader) {
+                Ok((part, more)) => {
+                    if sender.send(part).is_err() || !more {
                         break;
                     }
                 }
