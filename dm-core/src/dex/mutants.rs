@@ -13,7 +13,7 @@
 //! | an answer tells what a death takes back | `undurable-read-answered` |
 //! | a compute node that others took for dead answers from its cache | `lease-unchecked-on-a-hit` |
 //! | lanes wait for a page that nobody brings | `fill-dropped` |
-//! | two leaves have one key | `parent-before-left` |
+//! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
     216;
@@ -49,6 +49,8 @@ crate::mutants::declare_mutants! {
     TORN_LEAF_LEFT = "torn-leaf-left" => BrokenQueuePairs,
     /// A flush that failed with its queue pair is not WRITTEN again before the lane goes on.
     TORN_PAGE_LEFT = "torn-page-left" => Deaths,
+    /// A half-merge is undone while the left leaf in the pool may still have the edge of both.
+    REVIVED_BEFORE_FLUSH = "revived-before-flush" => Deaths,
     /// A merge writes the left leaf, which covers the keys of both, before the right one is retired.
     LEFT_BEFORE_RETIRED = "left-before-retired" => Deaths,
 }

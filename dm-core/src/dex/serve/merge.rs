@@ -19,7 +19,8 @@
 //! retired, right is what a half-split's right half is: left's link leads there, and the next operation that meets it tells
 //! the parent. Afterwards it is a *half-merge*: left leads to right, and right back to left. A lane that is sent back and
 //! forth between the two *revives* right: with left frozen, no merge of this compute node is under way, and no other compute node
-//! has the entry. Retiring changes right's first line only. The other lines are those that were flushed, so right is empty
+//! has the entry. It flushes left first: its flush may have landed, so that in the pool left has right's edge, and a parent
+//! that names right beside that would be a tree that nobody can walk if the owner dies then. Retiring changes right's first line only. The other lines are those that were flushed, so right is empty
 //! after the revival, with its LSN.
 
 use super::Dex;
@@ -309,7 +310,8 @@ impl Dex<'_> {
     }
 
     /// Revives `right`, a retired leaf to which `left` still links, if no lane of this compute node is about to end that
-    /// merge. The key at scratch range `key` is in one of this compute node's entries. Uses node image 0.
+    /// merge. The key at scratch range `key` is in one of this compute node's entries. Uses node image 0, and that from which
+    /// leaves are flushed.
     pub(super) async fn revive(
         &self,
         lane: &Lane<'_>,
@@ -317,6 +319,9 @@ impl Dex<'_> {
         key: &Range<usize>,
     ) -> Result<(), OpError> {
         let Some(frozen) = self.freeze_cached(lane, left, key).await? else { return Ok(()) };
+        if !planted(Mutant::REVIVED_BEFORE_FLUSH) {
+            dex::flush::flush_frame(self.flushing(FLUSHED), lane, frozen.frame()).await?;
+        }
         let revived = self.revive_behind(lane, frozen, right, key).await;
         self.thaw(lane, frozen).await?;
         revived

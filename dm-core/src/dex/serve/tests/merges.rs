@@ -3,6 +3,7 @@
 use super::*;
 use crate::btree::walk::Walk;
 use crate::marks::Mark;
+use crate::mutants::{Mutant, with_planted};
 
 /// Inserts keys into the first entry until it has several leaves, and deletes those above `kept`.
 fn fill_and_empty(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, kept: u64) {
@@ -53,6 +54,35 @@ fn leaves_of_two_entries_are_not_joined() {
 fn delete_and_drop(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, key: u64, (drop_at, posted): (usize, bool)) -> bool {
     set(dex, lane, key, 0, 0);
     run_and_drop(pool, dex, lane, (OperationKind::Delete, Outcome::Deleted), (drop_at, posted)).0
+}
+
+/// A merge is dropped at any verb, and others meet what is left. Whether the pool has a tree that can be walked then, though
+/// not all of it is flushed: the owner may die at any time.
+fn what_a_dropped_merge_leaves_can_be_walked() -> bool {
+    [true, false].into_iter().all(|posted| {
+        (0..14).all(|drop_at| {
+            with_index(SETUP, |pool, dex, lanes| {
+                let lane = &lanes[0];
+                for key in 0..KEYS {
+                    point(pool, dex, lane, OperationKind::Insert, key * 3, key).unwrap();
+                }
+                pool.run(lane, dex.flush_all(lane)).unwrap();
+                (20..KEYS).rev().all(|key| {
+                    delete_and_drop(pool, dex, lane, key * 3, (drop_at, posted));
+                    get(pool, dex, &lanes[1], key * 3);
+                    // Another one, which tells the parent of a half-split that the last one has met.
+                    get(pool, dex, &lanes[1], key * 3);
+                    pool.run(&lanes[1], dex.walk(&lanes[1])).is_ok()
+                })
+            })
+        })
+    })
+}
+
+#[test]
+fn a_half_merge_is_undone_when_the_pool_has_left_as_it_was() {
+    assert!(what_a_dropped_merge_leaves_can_be_walked());
+    assert!(!with_planted(Some(Mutant::REVIVED_BEFORE_FLUSH), what_a_dropped_merge_leaves_can_be_walked));
 }
 
 #[test]
