@@ -161,9 +161,27 @@ pub(super) async fn finish<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, st
 pub(super) async fn write_page<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
-    (address, lsn): (Address, Lsn),
+    page: (Address, Lsn),
 ) -> Result<Result<(), OpError>, OpError> {
-    let slot = match image_slot(site, lane, (address, lsn)) {
+    write_at(site, lane, page, false).await
+}
+
+/// As [`write_page`], once more: the image is where it was.
+pub(super) async fn rewrite_page<F: PageFormat>(
+    site: Site<'_, F>,
+    lane: &Lane<'_>,
+    page: (Address, Lsn),
+) -> Result<Result<(), OpError>, OpError> {
+    write_at(site, lane, page, true).await
+}
+
+async fn write_at<F: PageFormat>(
+    site: Site<'_, F>,
+    lane: &Lane<'_>,
+    (address, lsn): (Address, Lsn),
+    again: bool,
+) -> Result<Result<(), OpError>, OpError> {
+    let slot = match image_slot(site, lane, (address, lsn), again) {
         Ok(slot) => slot,
         Err(error) => return Ok(Err(error)),
     };
@@ -202,6 +220,7 @@ fn image_slot<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
     (address, lsn): (Address, Lsn),
+    again: bool,
 ) -> Result<Option<(u64, PageImage)>, OpError> {
     let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), site.page.bytes)) else {
         return Ok(None);
@@ -209,7 +228,11 @@ fn image_slot<F: PageFormat>(
     let entry = lane.port().with(|scratch| site.format.entry_of(site.page.of(scratch)));
     let what = "a page of the page store that belongs to no entry";
     let entry = entry.ok_or(OpError::harmless(Cause::Corrupt { address, what }))?;
-    let position = if lane.has_lock_records() { lane.next_redo_slot() } else { 0 };
+    let position = match lane.has_lock_records() {
+        false => 0,
+        true if again => lane.last_redo_slot(),
+        true => lane.next_redo_slot(),
+    };
     let area = recovery.areas.get(usize::from(address.node().0)).filter(|_| position < SLOTS_FOR_WRITES);
     let area = area.filter(|area| site.image().bytes <= area.slot_bytes() as usize);
     let Some(slot) = area.and_then(|area| area.slot_of(lane, position)) else {
@@ -264,7 +287,7 @@ pub async fn write_again<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>) -> R
         (posted.address == staged).then_some(posted)
     });
     let Some(posted) = posted else { return Ok(()) };
-    restored(write_page(site, lane, (posted.address, posted.lsn)).await?)
+    restored(rewrite_page(site, lane, (posted.address, posted.lsn)).await?)
 }
 
 /// What a page comes to that was WRITTEN again when the lane was settled.

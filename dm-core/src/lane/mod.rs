@@ -350,6 +350,12 @@ impl<'m> Lane<'m> {
         usize::from(slot)
     }
 
+    /// The redo slot that this lane took last.
+    #[inline]
+    pub(crate) fn last_redo_slot(&self) -> usize {
+        usize::from(self.redo_slots.get().saturating_sub(1))
+    }
+
     /// Whether this lane may hand over the word of a lock that it holds: see
     /// [`LockRecord::has_several_redo_records`].
     #[inline]

@@ -140,7 +140,7 @@ impl Dex<'_> {
     pub(super) async fn write_unwritten(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         if let Some(leaf) = self.store.unwritten(lane).filter(|_| !planted(Mutant::TORN_LEAF_LEFT)) {
             let lsn = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
-            flush::restored(flush::write_page(self.flushing(0), lane, (leaf, lsn)).await?)?;
+            flush::restored(flush::rewrite_page(self.flushing(0), lane, (leaf, lsn)).await?)?;
             self.store.written(lane);
         }
         flush::write_again(self.flushing(FLUSHED), lane).await
