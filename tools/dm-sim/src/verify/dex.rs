@@ -69,13 +69,16 @@ impl TreeKind for Dex {
     /// Each needs two things at once, which histories seldom have, and which a unit test arranges: an owner is silent for longer
     /// than its lease, and reads a leaf that it has cached and another one has changed meanwhile; a WRITE of a leaf that is not
     /// admitted is cut off by its queue pair while its operation is dropped; a flush fails after the head has moved, and its
-    /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older.
+    /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older;
+    /// a flush is given up or dropped, or a merge dropped, and its compute node dies soon after: one of 60,000 histories each.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::LEASE_UNCHECKED_ON_A_HIT,
             Mutant::TORN_LEAF_LEFT,
             Mutant::FLUSHING_FORGOTTEN,
             Mutant::LEFT_BEFORE_RETIRED,
+            Mutant::TORN_PAGE_LEFT,
+            Mutant::REVIVED_BEFORE_FLUSH,
         ]
     }
 
