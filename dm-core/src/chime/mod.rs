@@ -160,6 +160,7 @@ pub const MARKS: &[Mark] = &[
     Mark::FORWARDED,
     Mark::LEAF_SPLIT,
     Mark::MERGE,
+    Mark::EMPTIED_STAYS,
     Mark::NODE_REUSED,
     Mark::SCAN_RESTART,
     Mark::HOP,

@@ -120,7 +120,8 @@ use parameters::Parameters;
 use spin::Mutex;
 
 /// Marks of this room; those of [`crate::btree::MARKS`] and [`crate::memory::chunks::MARKS`] are in addition.
-pub const MARKS: &[Mark] = &[Mark::FORWARDED, Mark::LEAF_SPLIT, Mark::MERGE, Mark::NODE_REUSED, Mark::SCAN_RESTART];
+pub const MARKS: &[Mark] =
+    &[Mark::FORWARDED, Mark::LEAF_SPLIT, Mark::MERGE, Mark::EMPTIED_STAYS, Mark::NODE_REUSED, Mark::SCAN_RESTART];
 
 /// A Sherman index on one compute node: all its lanes share this.
 pub struct Sherman<'s> {

@@ -48,7 +48,6 @@ impl TreeKind for Dex {
             Mark::RESTART,
             Mark::SELF_FENCED,
             Mark::MERGE_UNDONE,
-            Mark::EMPTIED_STAYS,
             Mark::TORN_READ,
             Mark::REDO_REPLAYED,
             Mark::REPAIRER_DIED,

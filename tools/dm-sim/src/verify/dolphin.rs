@@ -70,14 +70,7 @@ impl TreeKind for Dolphin {
     /// is seen torn only if it changes twice between two lines of one READ; a property test of the look-up makes such
     /// images.
     fn rare_marks() -> &'static [Mark] {
-        &[
-            Mark::TORN_READ,
-            Mark::REDO_REPLAYED,
-            Mark::MERGE_UNDONE,
-            Mark::EMPTIED_STAYS,
-            Mark::REPAIRER_DIED,
-            Mark::SELF_FENCED,
-        ]
+        &[Mark::TORN_READ, Mark::REDO_REPLAYED, Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED]
     }
 
     fn crash_cases() -> Vec<Case> {

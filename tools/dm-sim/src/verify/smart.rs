@@ -58,14 +58,7 @@ impl TreeKind for Smart {
     /// nearly empty node below a full one takes more inserts and deletes than most histories have; the scenarios of
     /// reused places have such nodes.
     fn rare_marks() -> &'static [Mark] {
-        &[
-            Mark::MERGE_UNDONE,
-            Mark::EMPTIED_STAYS,
-            Mark::REPAIRER_DIED,
-            Mark::SELF_FENCED,
-            Mark::NODE_LEFT_OUT,
-            Mark::FROZEN_STAYED,
-        ]
+        &[Mark::MERGE_UNDONE, Mark::REPAIRER_DIED, Mark::SELF_FENCED, Mark::NODE_LEFT_OUT, Mark::FROZEN_STAYED]
     }
 
     fn crash_cases() -> Vec<Case> {
@@ -145,7 +138,6 @@ impl Below for Smart {
         Mark::ENTRY_REVISITED,
         Mark::LAYER_LOST,
         Mark::MERGE_UNDONE,
-        Mark::EMPTIED_STAYS,
         Mark::REPAIRER_DIED,
         Mark::SELF_FENCED,
     ];

@@ -46,14 +46,7 @@ impl TreeKind for Toy {
     /// Its chunk is granted under its lock: nobody competes for one. Nothing is replayed, since nothing is torn, and
     /// nothing is merged. Repairers have next to nothing to do in which they could die.
     fn rare_marks() -> &'static [Mark] {
-        &[
-            Mark::CHUNK_RACE_LOST,
-            Mark::REDO_REPLAYED,
-            Mark::REPAIRER_DIED,
-            Mark::MERGE_UNDONE,
-            Mark::EMPTIED_STAYS,
-            Mark::SELF_FENCED,
-        ]
+        &[Mark::CHUNK_RACE_LOST, Mark::REDO_REPLAYED, Mark::REPAIRER_DIED, Mark::MERGE_UNDONE, Mark::SELF_FENCED]
     }
 
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
@@ -97,7 +90,6 @@ impl Below for Toy {
         Mark::REDO_REPLAYED,
         Mark::REPAIRER_DIED,
         Mark::MERGE_UNDONE,
-        Mark::EMPTIED_STAYS,
         Mark::SELF_FENCED,
     ];
 }
