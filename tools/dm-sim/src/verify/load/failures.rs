@@ -17,7 +17,7 @@ impl Load<'_, '_> {
 
     /// Looks whether a chunk can be granted, where chunks that were granted are freed: by sweeps, or because the pool is small.
     /// Elsewhere what is so when an operation fails was so before.
-    pub(super) fn look_for_chunks<'d>(&mut self, driver: &mut Driver<'d, '_, Ended>) {
+    pub(super) fn look_for_chunks(&mut self, driver: &mut Driver<'_, '_, Ended>) {
         if self.draw.wide.has_any(&[WideOption::Sweeps, WideOption::SmallPool, WideOption::Rejoin]) {
             let (now_ns, world) = (driver.now_ns(), driver.world());
             let now = Some((world.chunk_changes(), self.injected.down));
@@ -53,7 +53,7 @@ impl Load<'_, '_> {
                 self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
             });
             let has_chunks = seen.has_chunks && !was_full;
-            self.failed[number].circumstances = Circumstances { went_on, ran_out, has_chunks, ..seen };
+            self.failed[number].circumstances = Circumstances { has_chunks, went_on, ran_out, ..seen };
         }
         self.explained = self.failed.len();
     }
