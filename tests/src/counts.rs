@@ -1,9 +1,8 @@
 //! Goldens of the requests that operations make, step by step.
 //!
-//! A line is one operation: requests of one submit separated by commas, submits by semicolons. An operation without requests has
-//! no such line. Beside it are the round
-//! trips that it should take. If another number is counted the test fails, so a golden that contradicts the table of
-//! the index's module cannot be blessed.
+//! A line is one operation; below it are its requests, if it has some: those of one submit separated by commas, submits by
+//! semicolons. Beside it are the round trips that it should take. If another number is counted the test fails, so a golden
+//! that contradicts the table of the index's module cannot be blessed.
 
 use dm_core::operation::{OpError, Outcome};
 use dm_sim::Run;

@@ -150,9 +150,18 @@ pub(super) fn stamp<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, staged: &
 /// WRITEs the page that is staged and stamped, until the WRITE has completed, and ends the flush.
 pub(super) async fn finish<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, staged: &Staged) -> Result<(), OpError> {
     // If that may land still, the flush is not over.
-    let written = write_page(site, lane, (staged.id(), staged.lsn())).await?;
+    let written = write_page(site, lane, (staged.id(), staged.lsn()), ImageSlot::Next).await?;
     end(site, lane, staged, written.is_ok()).await?;
     written
+}
+
+/// Which redo slot of the lane gets the image of a page, if the lane has locks: see the module.
+#[derive(Clone, Copy)]
+pub(super) enum ImageSlot {
+    /// One that was not used.
+    Next,
+    /// That in which the image is already: the page is WRITTEN once more.
+    Last,
 }
 
 /// WRITEs the page in the scratch to its address, until the WRITE has completed. `lsn`: that of the page's last record.
@@ -161,27 +170,10 @@ pub(super) async fn finish<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>, st
 pub(super) async fn write_page<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
-    page: (Address, Lsn),
-) -> Result<Result<(), OpError>, OpError> {
-    write_at(site, lane, page, false).await
-}
-
-/// As [`write_page`], once more: the image is where it was.
-pub(super) async fn rewrite_page<F: PageFormat>(
-    site: Site<'_, F>,
-    lane: &Lane<'_>,
-    page: (Address, Lsn),
-) -> Result<Result<(), OpError>, OpError> {
-    write_at(site, lane, page, true).await
-}
-
-async fn write_at<F: PageFormat>(
-    site: Site<'_, F>,
-    lane: &Lane<'_>,
     (address, lsn): (Address, Lsn),
-    again: bool,
+    image: ImageSlot,
 ) -> Result<Result<(), OpError>, OpError> {
-    let slot = match image_slot(site, lane, (address, lsn), again) {
+    let slot = match image_slot(site, lane, (address, lsn), image) {
         Ok(slot) => slot,
         Err(error) => return Ok(Err(error)),
     };
@@ -220,7 +212,7 @@ fn image_slot<F: PageFormat>(
     site: Site<'_, F>,
     lane: &Lane<'_>,
     (address, lsn): (Address, Lsn),
-    again: bool,
+    image: ImageSlot,
 ) -> Result<Option<(u64, PageImage)>, OpError> {
     let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), site.page.bytes)) else {
         return Ok(None);
@@ -228,10 +220,10 @@ fn image_slot<F: PageFormat>(
     let entry = lane.port().with(|scratch| site.format.entry_of(site.page.of(scratch)));
     let what = "a page of the page store that belongs to no entry";
     let entry = entry.ok_or(OpError::harmless(Cause::Corrupt { address, what }))?;
-    let position = match lane.has_lock_records() {
-        false => 0,
-        true if again => lane.last_redo_slot(),
-        true => lane.next_redo_slot(),
+    let position = match image {
+        _ if !lane.has_lock_records() => 0,
+        ImageSlot::Next => lane.next_redo_slot(),
+        ImageSlot::Last => lane.last_redo_slot(),
     };
     let area = recovery.areas.get(usize::from(address.node().0)).filter(|_| position < SLOTS_FOR_WRITES);
     let area = area.filter(|area| site.image().bytes <= area.slot_bytes() as usize);
@@ -287,7 +279,7 @@ pub async fn write_again<F: PageFormat>(site: Site<'_, F>, lane: &Lane<'_>) -> R
         (posted.address == staged).then_some(posted)
     });
     let Some(posted) = posted else { return Ok(()) };
-    restored(rewrite_page(site, lane, (posted.address, posted.lsn)).await?)
+    restored(write_page(site, lane, (posted.address, posted.lsn), ImageSlot::Last).await?)
 }
 
 /// What a page comes to that was WRITTEN again when the lane was settled.

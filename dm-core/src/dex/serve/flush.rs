@@ -3,7 +3,7 @@
 use super::Dex;
 use crate::btree::Tree;
 use crate::btree::node;
-use crate::dex::flush::{self, PageFormat, Site};
+use crate::dex::flush::{self, ImageSlot, PageFormat, Site};
 use crate::dex::leaf;
 use crate::dex::log::append;
 use crate::dex::log::state::Full;
@@ -130,7 +130,7 @@ impl Dex<'_> {
 
     /// WRITEs a leaf that is not admitted from node image 0.
     pub(super) async fn write_back(&self, lane: &Lane<'_>, leaf: Address, lsn: Lsn) -> Result<(), OpError> {
-        let written = flush::write_page(self.flushing(0), lane, (leaf, lsn)).await?;
+        let written = flush::write_page(self.flushing(0), lane, (leaf, lsn), ImageSlot::Next).await?;
         written.map_err(|error| unknown(error.cause))
     }
 
@@ -140,7 +140,8 @@ impl Dex<'_> {
     pub(super) async fn write_unwritten(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         if let Some(leaf) = self.store.unwritten(lane).filter(|_| !planted(Mutant::TORN_LEAF_LEFT)) {
             let lsn = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
-            flush::restored(flush::rewrite_page(self.flushing(0), lane, (leaf, lsn)).await?)?;
+            let written = flush::write_page(self.flushing(0), lane, (leaf, lsn), ImageSlot::Last).await?;
+            flush::restored(written)?;
             self.store.written(lane);
         }
         flush::write_again(self.flushing(FLUSHED), lane).await

@@ -19,9 +19,9 @@
 //! retired, right is what a half-split's right half is: left's link leads there, and the next operation that meets it tells
 //! the parent. Afterwards it is a *half-merge*: left leads to right, and right back to left. A lane that is sent back and
 //! forth between the two *revives* right: with left frozen, no merge of this compute node is under way, and no other compute node
-//! has the entry. It flushes left first: its flush may have landed, so that in the pool left has right's edge, and a parent
-//! that names right beside that would be a tree that nobody can walk if the owner dies then. Retiring changes right's first line only. The other lines are those that were flushed, so right is empty
-//! after the revival, with its LSN.
+//! has the entry. It flushes left first: the flush of the merge may have landed, so that in the pool left has right's edge. If
+//! a parent named right beside that, and the owner died then, nobody could walk the tree. Retiring changes right's first line
+//! only. The other lines are those that were flushed, so right is empty after the revival, with its LSN.
 
 use super::Dex;
 use super::flush::{FLUSHED, lost};
