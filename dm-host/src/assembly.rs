@@ -80,7 +80,8 @@ pub struct Spending {
     /// How leaves leave that place (DEX).
     pub cooling: Cooling,
     /// Lines of 64 bytes that the log of a compute node has at least (DEX), or as many as an eighth of a memory node has room
-    /// for. A quarter as many, and at most 8192, are kept in this process.
+    /// for. A quarter as many, and at most 8192, are kept in this process. A change of a leaf that is dirty already makes no
+    /// flush, so a log should have several lines for each leaf that the page cache has room for.
     pub log_lines: usize,
     /// What an answer means, unless a lane says otherwise (DEX).
     pub level: Level,
@@ -112,7 +113,7 @@ impl Default for Spending {
             page_cache_bytes: 64 << 20,
             admission: Admission::PUBLISHED,
             cooling: Cooling::Map,
-            log_lines: 32 << 10,
+            log_lines: 256 << 10,
             level: Level::default(),
             options: Options::default(),
         }

@@ -27,4 +27,6 @@ crate::mutants::declare_mutants! {
     ITEMS_PINS_END_EARLY = "items-pins-end-early",
     /// A turn looks at the rows that it READs first, and at no others.
     ONE_WINDOW_OF_ROWS = "one-window-of-rows" => Wide,
+    /// A compute node asks the nearest memory node for a chunk, and no other: it fails as full while others have chunks.
+    ONE_NODE_ASKED = "one-node-asked" => Wide,
 }

@@ -192,6 +192,11 @@ impl<'s> Log<'s> {
         self.state.lock().is_held_by_lines()
     }
 
+    /// Whether the head is no more at line `head`.
+    pub fn has_head_left(&self, head: u64) -> bool {
+        self.state.lock().head() != head
+    }
+
     /// See [`Appender::head_bound`].
     #[inline]
     pub fn head_bound(&self) -> HeadBound {

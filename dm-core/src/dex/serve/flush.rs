@@ -82,14 +82,14 @@ impl Dex<'_> {
     /// Makes room for a record that had none.
     pub(super) async fn make_room(&self, lane: &Lane<'_>, full: Full) -> Result<(), OpError> {
         match full {
-            Full::Ring { .. } => {
-                let flushed = self.flush_one(lane, Flush::Oldest).await?;
-                // What is not durable keeps the head, too. Else it stays staged, for longer flights.
-                if flushed == Flushing::Page && !self.log.is_held_by_lines() {
+            Full::Ring { head } => {
+                self.flush_one(lane, Flush::Oldest).await?;
+                if self.log.has_head_left(head) {
                     return Ok(());
                 }
-                let posted = append::post_staged(self.site()?, lane).await?;
-                if flushed == Flushing::Nothing && !posted {
+                // Lines keep it that are not durable, or a page that another lane is flushing. To flush more pages would not
+                // help, and would keep that lane from its turn where requests complete at once.
+                if !self.log.is_held_by_lines() || !append::post_staged(self.site()?, lane).await? {
                     self.store.yield_now(lane).await?;
                 }
                 self.advance_head(lane).await

@@ -11,6 +11,9 @@ use dm_core::pages::{Admission, Cooling};
 use dm_core::registry::KindParameters;
 use dm_host::assembly::Spending;
 
+/// Default of `--log-kib`: four lines for each leaf of 1 KiB that the default cache has room for.
+const LOG_KIB: u64 = 16 << 10;
+
 /// Options of `dm create`.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
@@ -80,7 +83,7 @@ pub struct Bench {
     one_fifo: bool,
 
     /// Log of each compute node, in KiB of the pool; an eighth of a memory node at most: DEX
-    #[arg(long, default_value_t = 2048, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
+    #[arg(long, default_value_t = LOG_KIB, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
     log_kib: u64,
 }
 
@@ -93,7 +96,7 @@ impl Options for Bench {
             self.leaf_cache_mib != 64,
             self.leaf_admission != 10,
             self.one_fifo,
-            self.log_kib != 2048,
+            self.log_kib != LOG_KIB,
         ];
         Self::NAMES.iter().zip(given).find_map(|(name, given)| given.then_some(*name))
     }
