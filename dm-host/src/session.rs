@@ -125,6 +125,7 @@ use crate::pool::{Pool, PoolError, pool_name};
 use dm_core::index::catalog::CatalogError;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
 use local::Lending;
 use queue::Queue;
@@ -137,7 +138,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use supervisor::{Command, Supervisor};
+use supervisor::{Command, Move, Supervisor};
 
 assert_impl_all!(Session: Send, Sync, Clone);
 assert_impl_all!(Call<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
@@ -442,6 +443,19 @@ impl Session {
         let (answer, answered) = mpsc::channel();
         // If there is no answer, the session was closed first.
         self.handle.commands.send(Command::Validate(answer)).map_err(|_| SessionError::Closed)?;
+        answered.recv().unwrap_or(Err(SessionError::Closed))
+    }
+
+    /// Moves a part of the keys, where keys have owners, to the compute node of row `to`, which has opened the index too: asks the
+    /// part's owner, and waits until that has given the part up, for `wait` at most. Parts are numbered in the order of their
+    /// keys. Afterwards operations of others on these keys end with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner),
+    /// which names the row.
+    pub fn move_part(&self, part: u32, to: RowId, wait: Duration) -> Result<(), SessionError> {
+        if self.on_worker() {
+            return Err(SessionError::OnWorker);
+        }
+        let (answer, answered) = mpsc::channel();
+        self.handle.commands.send(Command::Move(Move { part, to, wait }, answer)).map_err(|_| SessionError::Closed)?;
         answered.recv().unwrap_or(Err(SessionError::Closed))
     }
 

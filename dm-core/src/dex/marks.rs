@@ -6,4 +6,6 @@ crate::marks::declare_marks! {
     LOG_RESTARTED = "log-restarted",
     /// The ring of a log was lost with its memory node, and another one was made.
     RING_REPLACED = "ring-replaced",
+    /// An entry was given up for a compute node that is to have it.
+    ENTRY_HANDED_OVER = "entry-handed-over",
 }

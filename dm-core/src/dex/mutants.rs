@@ -13,6 +13,7 @@
 //! | an answer tells what a death takes back | `undurable-read-answered` |
 //! | a compute node that others took for dead answers from its cache | `lease-unchecked-on-a-hit` |
 //! | lanes wait for a page that nobody brings | `fill-dropped` |
+//! | an answer, or a page in a frame, is of a time when another compute node has the keys | `tenure-unchecked-behind-read`, `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -53,4 +54,12 @@ crate::mutants::declare_mutants! {
     REVIVED_BEFORE_FLUSH = "revived-before-flush" => Deaths,
     /// A merge writes the left leaf, which covers the keys of both, before the right one is retired.
     LEFT_BEFORE_RETIRED = "left-before-retired" => Deaths,
+    /// A read answers although its entry was handed over while it read.
+    TENURE_UNCHECKED_BEHIND_READ = "tenure-unchecked-behind-read" => Wide,
+    /// A leaf comes into a frame although its entry was handed over since it was READ.
+    OLD_FILL_KEPT = "old-fill-kept" => Wide,
+    /// An entry is handed over while its pages are in frames, clean; they are there when it comes back.
+    FRAMES_KEPT = "frames-kept" => Wide,
+    /// An entry is handed over while lanes have fills of its pages, and may WRITE them.
+    DRAINED_WITHOUT_FILLS = "drained-without-fills" => Wide,
 }

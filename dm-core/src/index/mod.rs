@@ -16,7 +16,7 @@ pub(crate) mod runner;
 
 use crate::lane::Lane;
 use crate::memory::orphans::CollectedOrphans;
-use crate::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
+use crate::operation::{Cause, Census, OpError, Operation, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
@@ -90,6 +90,11 @@ pub trait Index: Sync {
         async { Ok(()) }
     }
 
+    /// Whether keys have owners, and there are parts.
+    fn has_parts(&self) -> bool {
+        false
+    }
+
     /// Into how many parts the keys are cut, if they have owners: one compute node at a time serves a part, and another
     /// one's operations on its keys end with [`Cause::NotOwner`](crate::operation::Cause::NotOwner). 0: any compute node
     /// serves any key. Opens the index, where a compute node has to learn the boundaries of the parts.
@@ -102,6 +107,26 @@ pub trait Index: Sync {
     /// wait until it is known whether an owner that is silent is dead; this does, for a lease.
     fn take_part<'a>(&'a self, _lane: &'a Lane<'_>, _part: u32) -> impl Future<Output = Result<(), OpError>> + 'a {
         async { Ok(()) }
+    }
+
+    /// Does what other compute nodes wait for that have asked for parts: gives up what is asked for, and takes what is kept for
+    /// this compute node. To be called now and then, some times a lease, beside operations. Most kinds have nothing of this
+    /// sort.
+    fn keep_parts<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Ok(()) }
+    }
+
+    /// Moves a part to the compute node of row `to`, which has opened the index: asks its owner, and waits until that has given
+    /// the part up, `wait_ns` at most. Then the owner keeps it, and the error is
+    /// [`Cause::Deadline`](crate::operation::Cause::Deadline).
+    fn move_part<'a>(
+        &'a self,
+        _lane: &'a Lane<'_>,
+        _part: u32,
+        _to: RowId,
+        _wait_ns: u64,
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
     }
 
     /// The part that has `key`: they are numbered in the order of their keys. Known once [`Index::parts`] has answered.

@@ -136,6 +136,19 @@ impl PageStore<'_> {
         }
     }
 
+    /// Waits until every fill of another lane has ended that is under way now. The lane has no fills, no flushes and no frozen
+    /// pages.
+    pub async fn await_fills(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        for (number, id) in
+            (0..self.fills.len() as u32).filter_map(|number| Some((number, self.fill_slot(number)?.id())))
+        {
+            while self.fill_slot(number).is_some_and(|slot| slot.is_taken() && slot.id() == id) {
+                self.yield_now(lane).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until no other lane has frozen the page and no flush of it is under way, or until it has left the store.
     /// The lane has no fills, no flushes and no frozen pages: other lanes might wait for these.
     pub async fn wait_for(&self, lane: &Lane<'_>, name: FrameName) -> Result<(), OpError> {

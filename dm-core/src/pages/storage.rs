@@ -15,7 +15,7 @@ use super::frame::{Frame, HEADER_WORDS, LINE_WORDS};
 use super::latch::{LATCH_TRIES, Latched, content};
 use super::record::RecordWords;
 use super::slot::FillWords;
-use super::{Lsn, PageState, Refused};
+use super::{FrameName, Lsn, PageState, Refused};
 use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
 use core::sync::atomic::AtomicU32;
@@ -308,6 +308,12 @@ impl<'s> PageStore<'s> {
                 visit(id, PageState::Filling, Lsn::NONE);
             }
         }
+    }
+
+    /// The page in frame `index`, if it has one.
+    pub fn page_in(&self, index: u32) -> Option<FrameName> {
+        let frame = self.frame(index)?;
+        frame.state().map(|_| FrameName { index, generation: frame.generation() })
     }
 
     /// The frame at which the hand of the last resort is; it goes on to the next.

@@ -92,6 +92,15 @@ pub enum Owner {
         /// The dead one whose ring has what is not in pages.
         log: RowId,
     },
+    /// `owner` has it, and is asked to give it up for `receiver`.
+    Draining {
+        /// The compute node whose ring has what is not in pages.
+        owner: RowId,
+        /// For which it is kept afterwards.
+        receiver: RowId,
+    },
+    /// Nobody has it; all records are in their pages. This compute node is to have it, if it lives.
+    Kept(RowId),
 }
 
 /// The word of an entry.
@@ -102,6 +111,8 @@ pub struct OwnerWord(pub u64);
 const FREE: u64 = 0;
 const OWNED: u64 = 1;
 const RECOVERING: u64 = 2;
+const DRAINING: u64 = 3;
+const KEPT: u64 = 4;
 
 impl OwnerWord {
     /// Of a new entry.
@@ -109,14 +120,20 @@ impl OwnerWord {
 
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 4, "state", "0 = free, 1 = owned, 2 = recovering; 3 is kept for draining"),
-        Field::bits(0, 4, 16, "owner", "compute-node row of the owner, or of who recovers; 0 = nobody"),
+        Field::bits(0, 0, 4, "state", "0 = free, 1 = owned, 2 = recovering, 3 = draining, 4 = kept"),
+        Field::bits(
+            0,
+            4,
+            16,
+            "owner",
+            "compute-node row of the owner, or of the one that recovers; kept: of the one that is to have it; 0 = nobody",
+        ),
         Field::bits(
             0,
             20,
             16,
             "log",
-            "compute-node row whose ring has what is in no page; owned: the owner's; 0 = none",
+            "compute-node row whose ring has what is in no page; owned: the owner's; draining: for which it is drained; 0 = none",
         ),
         Field::bits(0, 36, 28, "epoch", "raised by every change of the word"),
     ];
@@ -128,6 +145,8 @@ impl OwnerWord {
             Owner::Free => (FREE, 0, 0),
             Owner::Owned(row) => (OWNED, row.0, row.0),
             Owner::Recovering { finder, log } => (RECOVERING, finder.0, log.0),
+            Owner::Draining { owner, receiver } => (DRAINING, owner.0, receiver.0),
+            Owner::Kept(row) => (KEPT, row.0, 0),
         };
         Self(state | (owner as u64) << 4 | (log as u64) << 20 | (epoch as u64) << 36)
     }
@@ -144,7 +163,7 @@ impl OwnerWord {
         RowId(cut(self.0, 4, 16) as u16)
     }
 
-    /// The row in the field of the log; 0: none.
+    /// The row in the field of the log; 0: none. Draining: that of the receiver.
     #[inline]
     pub const fn log_row(self) -> RowId {
         RowId(cut(self.0, 20, 16) as u16)
@@ -163,6 +182,10 @@ impl OwnerWord {
                 Ok(Owner::Recovering { finder: owner, log })
             }
             RECOVERING => Err("it has no finder or no log, or both are the same"),
+            DRAINING if owner.0 != 0 && log.0 != 0 && log.0 != owner.0 => Ok(Owner::Draining { owner, receiver: log }),
+            DRAINING => Err("it has no owner or no receiver, or both are the same"),
+            KEPT if owner.0 != 0 && log.0 == 0 => Ok(Owner::Kept(owner)),
+            KEPT => Err("it is kept for nobody, or names a log"),
             _ => Err("unknown state"),
         }
     }
@@ -173,6 +196,8 @@ impl OwnerWord {
             Ok(Owner::Free) => "free",
             Ok(Owner::Owned(_)) => "owned",
             Ok(Owner::Recovering { .. }) => "recovering",
+            Ok(Owner::Draining { .. }) => "draining",
+            Ok(Owner::Kept(_)) => "kept",
             Err(_) => "corrupt",
         }
     }
@@ -181,8 +206,8 @@ impl OwnerWord {
     /// word that cannot be read keeps every row.
     pub fn keeps(self, row: RowId) -> bool {
         match self.owner() {
-            Ok(Owner::Free) => false,
-            Ok(Owner::Owned(owner)) => owner == row,
+            Ok(Owner::Free | Owner::Kept(_)) => false,
+            Ok(Owner::Owned(owner) | Owner::Draining { owner, .. }) => owner == row,
             Ok(Owner::Recovering { .. }) | Err(_) => true,
         }
     }

@@ -277,6 +277,22 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_index!(self, index => index.parts(lane).await)
     }
 
+    fn has_parts(&self) -> bool {
+        match_kind!(self, AnyIndex(form) => form.below().has_parts())
+    }
+
+    async fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Result<(), OpError> {
+        match_kind!(self, AnyIndex(form) => form.below().take_part(lane, part).await)
+    }
+
+    async fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        match_kind!(self, AnyIndex(form) => form.below().keep_parts(lane).await)
+    }
+
+    async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
+        match_kind!(self, AnyIndex(form) => form.below().move_part(lane, part, to, wait_ns).await)
+    }
+
     fn part_of(&self, key: &[u8]) -> u32 {
         match_index!(self, index => index.part_of(key))
     }

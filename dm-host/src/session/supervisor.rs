@@ -30,6 +30,7 @@ use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError};
 use dm_core::remote::catalog::IndexEntry;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::LaneId;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -51,12 +52,26 @@ const COLLECTION_PAUSE: Duration = Duration::from_millis(5);
 /// How often the supervisor checks parked lanes. An operation in a local lock queue may notice its deadline this late.
 const TICK: Duration = Duration::from_millis(50);
 
+/// How often a compute node looks whether others have asked for its parts of the keys, where keys have owners: the pause of a
+/// part that moves is mostly this. It costs one READ.
+const KEEP: Duration = Duration::from_millis(20);
+
 /// Commands to the supervisor.
 pub(super) enum Command {
     /// Walk over the index and validate it.
     Validate(Sender<Result<Census, SessionError>>),
+    /// Have a part of the keys moved to another compute node.
+    Move(Move, Sender<Result<(), SessionError>>),
     /// Finish what is queued and end.
     Close,
+}
+
+/// A part of the keys that is to move.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) part: u32,
+    pub(super) to: RowId,
+    pub(super) wait: Duration,
 }
 
 /// Where a supervisor reports that the session is open, or why it is not.
@@ -192,9 +207,17 @@ impl Supervisor {
     ) {
         let lending = &self.shared.lending;
         let mut closes = false;
+        let (keeping, closing) = (Closing::default(), Closing::default());
+        if index.has_parts() {
+            let closes = Arc::clone(&keeping.0);
+            let keep = move || keep_parts(index, walker, &closes);
+            if let Err(error) = thread::Builder::new().name("dm-keep".to_owned()).spawn_scoped(scope, keep) {
+                tracing::warn!("starting a thread that gives up parts that others ask for: {error}");
+            }
+        }
         let lease = Duration::from_nanos(self.seat.node.terms().lease_ns());
         let mut collected_at = Instant::now();
-        let (collecting, closing) = (Arc::new(AtomicBool::new(false)), Closing::default());
+        let collecting = Arc::new(AtomicBool::new(false));
         let waits = Arc::new(AtomicBool::new(waits));
         loop {
             // A collection that is under way waits for epochs, which are shorter than leases.
@@ -241,6 +264,15 @@ impl Supervisor {
                     let walk = thread::Builder::new().name("dm-validate".to_owned()).spawn_scoped(scope, walk);
                     if let Err(error) = walk {
                         tracing::warn!("starting a thread to validate an index: {error}");
+                    }
+                }
+                Ok(Command::Move(what, answer)) => {
+                    let moves = move || {
+                        let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
+                        let _ = answer.send(move_part(index, &mut walker, what));
+                    };
+                    if let Err(error) = thread::Builder::new().name("dm-move".to_owned()).spawn_scoped(scope, moves) {
+                        tracing::warn!("starting a thread to move a part of the keys: {error}");
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -321,10 +353,33 @@ impl<I: Index + Sync> Host for Lent<'_, '_, I> {
     }
 }
 
+/// Gives up parts of the keys that others have asked for, and takes those that are kept for this compute node, until the session
+/// closes.
+fn keep_parts(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>, closes: &AtomicBool) {
+    while !closes.load(Ordering::Relaxed) {
+        thread::sleep(KEEP);
+        // If a walk has the lane, this is tried again later.
+        let Ok(mut walker) = walker.try_lock() else { continue };
+        let Walker { fabric, scratch, id } = &mut *walker;
+        let lane = Lane::new(*id, scratch);
+        if let Err(error) = settled(index, fabric, &lane, index.keep_parts(&lane)) {
+            tracing::debug!("parts that others ask for are not given up yet: {error}");
+        }
+    }
+}
+
+fn move_part(index: &Watched<'_, impl Index>, walker: &mut Walker, what: Move) -> Result<(), SessionError> {
+    let Walker { fabric, scratch, id } = walker;
+    let lane = Lane::new(*id, scratch);
+    let wait_ns = u64::try_from(what.wait.as_nanos()).unwrap_or(u64::MAX);
+    let moved = settled(index, fabric, &lane, index.move_part(&lane, what.part, what.to, wait_ns));
+    moved.map_err(SessionError::Operation)
+}
+
 fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, SessionError> {
     let Walker { fabric, scratch, id } = walker;
     let lane = Lane::new(*id, scratch);
-    walk_on(index, fabric, &lane).map_err(SessionError::Operation)
+    settled(index, fabric, &lane, index.validate(&lane)).map_err(SessionError::Operation)
 }
 
 /// Gives up what only this compute node has of the index. No lane but the walker's is left. If it fails, others must not take
@@ -333,16 +388,22 @@ fn give_up(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>) -> Result<()
     let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
     let Walker { fabric, scratch, id } = &mut *walker;
     let lane = Lane::new(*id, scratch);
-    leave_on(index, fabric, &lane)
+    settled(index, fabric, &lane, index.leave(&lane))
 }
 
-/// Ties the lane's lifetime to the fabric's.
-fn leave_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<(), OpError> {
-    let left = block_on(fabric, lane, index.leave(lane));
+/// Runs something on the lane, and settles that if need be: what gave up under a lock leaves it. Ties the lane's lifetime to the
+/// fabric's.
+fn settled<R>(
+    index: &Watched<'_, impl Index>,
+    fabric: &mut AnyFabric,
+    lane: &Lane<'_>,
+    doing: impl Future<Output = Result<R, OpError>>,
+) -> Result<R, OpError> {
+    let done = block_on(fabric, lane, doing);
     if lane.in_doubt() {
         block_on(fabric, lane, index.settle(lane))?;
     }
-    left
+    done
 }
 
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.
@@ -403,15 +464,6 @@ fn collect_on(
         block_on(fabric, lane, index.settle(lane))?;
     }
     collected_orphans
-}
-
-/// Ties the lane's lifetime to the fabric's. If a walk gave up under a lock, the lane is settled.
-fn walk_on(index: &Watched<'_, impl Index>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<Census, OpError> {
-    let census = block_on(fabric, lane, index.validate(lane));
-    if lane.in_doubt() {
-        block_on(fabric, lane, index.settle(lane))?;
-    }
-    census
 }
 
 #[cfg(test)]

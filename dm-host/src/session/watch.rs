@@ -183,6 +183,31 @@ impl<I: Index> Index for Watched<'_, I> {
         self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.leave(lane)).await
     }
 
+    fn has_parts(&self) -> bool {
+        self.index.has_parts()
+    }
+
+    async fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<u32, OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.parts(lane)).await
+    }
+
+    async fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Result<(), OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.take_part(lane, part)).await
+    }
+
+    async fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        self.guard(lane, Operation::WAIT_NS_DEFAULT, self.index.keep_parts(lane)).await
+    }
+
+    async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
+        // It looks at its own deadline, behind which it calls off what it has asked for.
+        self.index.move_part(lane, part, to, wait_ns).await
+    }
+
+    fn part_of(&self, key: &[u8]) -> u32 {
+        self.index.part_of(key)
+    }
+
     fn cache_bytes(&self) -> (u64, u64) {
         self.index.cache_bytes()
     }

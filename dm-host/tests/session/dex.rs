@@ -7,6 +7,9 @@ use dm_core::operation::Cause;
 use dm_host::pool::Pool;
 use dm_host::session::{Insert, Session, SessionError, Update};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 const KEYS: u64 = 2000;
 
@@ -87,4 +90,54 @@ fn a_session_that_has_nothing_of_an_index_is_closed() {
     assert_eq!(busy.insert(&key(1), &value_of(1)).wait(), Ok(Insert::Inserted));
     busy.close();
     assert_eq!(open(&pool).get(&key(1)).wait().unwrap().as_deref(), Some(&value_of(1)[..]));
+}
+
+#[test]
+fn parts_move_while_they_are_in_use() {
+    let pool = pool_here(2);
+    let sessions = [open(&pool), open(&pool)];
+    let wait = Duration::from_secs(60);
+    let rows = sessions.each_ref().map(|session| session.member().row);
+    let refused_move = sessions[0].move_part(0, rows[1], wait);
+    assert!(matches!(refused_move, Err(SessionError::Operation(_))), "it has no log yet: {refused_move:?}");
+    for (session, n) in sessions.iter().zip([0, KEYS - 1]) {
+        assert_eq!(session.insert(&key(n), &value_of(n)).wait(), Ok(Insert::Inserted));
+    }
+    let parts = [0, 1, 2, 3];
+    for (session, row) in [(0, 0), (1, 1)] {
+        for part in parts {
+            sessions[session].move_part(part, rows[row], wait).unwrap();
+        }
+        let records: Vec<_> = (1..KEYS - 1).map(|n| (key(n), value_of(n + row as u64))).collect();
+        for put in sessions[row].multi_put(&records).wait() {
+            put.unwrap();
+        }
+    }
+    // The first one has pages of all parts in its cache, changed by the second since.
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Whoever has a key has its last value.
+            let mut rng = 1_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let n = 1 + (rng >> 33) % (KEYS - 2);
+                let got = sessions.each_ref().map(|session| session.get(&key(n)).wait());
+                for got in got.iter().filter(|got| !refused(got)) {
+                    assert_eq!(got.as_ref().unwrap().as_deref(), Some(&value_of(n + 1)[..]), "key {n}");
+                }
+            }
+        });
+        for round in 0..6 {
+            for part in parts {
+                sessions[round % 2].move_part(part, rows[(round + part as usize) % 2], wait).unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(sessions[0].move_part(4, rows[0], wait).is_err(), "there is no such part");
+    drop(sessions);
+    let last = open(&pool);
+    assert_eq!(last.validate().unwrap().records, KEYS);
+    assert_eq!(last.get(&key(7)).wait().unwrap().as_deref(), Some(&value_of(8)[..]));
 }

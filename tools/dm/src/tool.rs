@@ -101,6 +101,9 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     parsed.map(Duration::from_secs_f64).ok_or_else(|| "seconds, from 0.01 to 1000000".to_owned())
 }
 
+/// Lines of the log of a command that opens an index whose keys have owners: a small one, for a short life.
+const LOG_LINES: usize = 32 << 10;
+
 /// Records of a page.
 pub(crate) const PAGE_RECORDS: usize = 1000;
 
@@ -374,7 +377,8 @@ pub(crate) fn with_tools<R>(
     node.pool().check_root(&entry, &parameters).map_err(Failure::run)?;
     let fabrics = (0..lanes).map(|_| node.pool().fabric());
     let mut fabrics = fabrics.collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
-    let spending = Spending { page_records: PAGE_RECORDS, lanes: lanes.into(), ..Spending::default() };
+    let spending =
+        Spending { page_records: PAGE_RECORDS, lanes: lanes.into(), log_lines: LOG_LINES, ..Spending::default() };
     node.with_index(&entry, &parameters, &spending, |index| {
         let scratch_bytes = index.plan().total_bytes;
         let mut scratch = vec![0; scratch_bytes * usize::from(lanes)];

@@ -11,6 +11,10 @@
 //!    ▲                    │  └──┘                            │    ▲  finder fenced and DEAD     by the finder
 //!    └────────────────────┘                                  └────┘
 //!           release: drained and flushed
+//!
+//!          somebody asks              drained, flushed, frames dropped            claim
+//!   OWNED ◄─────────────► DRAINING ────────────────────────────────────► KEPT ─────────────► OWNED
+//!   by X   it is called off  by X, for Y                                  for Y                by Y, or by anybody if Y is dead
 //! ```
 //!
 //! A key belongs to one *entry* of a table on memory node 0, and an entry to one compute node at most. **Every change of
@@ -97,12 +101,32 @@ impl OwnerWord {
         if epoch >= epoch_max { Err(Refused::UsedUp { epoch }) } else { Ok(Self::new(owner, epoch + 1)) }
     }
 
-    /// `me` takes a free entry. Its ring is announced before.
+    /// `me` takes a free entry, or one that is kept: for `me`, or for a compute node that does not live. Its ring is announced
+    /// before.
     pub const fn claim(self, me: RowId) -> Result<Self, Refused> {
         match self.decode() {
-            Ok(Owner::Free) => self.next(Owner::Owned(me), EPOCH_MAX - EPOCHS_FOR_DEATHS),
+            Ok(Owner::Free | Owner::Kept(_)) => self.next(Owner::Owned(me), EPOCH_MAX - EPOCHS_FOR_DEATHS),
             Ok(_) => Err(Refused::State(self)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Somebody asks that the compute node of row `receiver`, which lives, shall have the entry.
+    pub fn ask(self, receiver: RowId) -> Result<Self, Refused> {
+        let asked = match self.decode()? {
+            Owner::Free => Owner::Kept(receiver),
+            Owner::Kept(other) if other != receiver => Owner::Kept(receiver),
+            Owner::Owned(owner) if owner != receiver => Owner::Draining { owner, receiver },
+            _ => return Err(Refused::State(self)),
+        };
+        self.next(asked, EPOCH_MAX - EPOCHS_FOR_DEATHS)
+    }
+
+    /// Somebody calls off what was asked: the owner keeps the entry.
+    pub fn call_off(self) -> Result<Self, Refused> {
+        match self.decode()? {
+            Owner::Draining { owner, .. } => self.next(Owner::Owned(owner), EPOCH_MAX),
+            _ => Err(Refused::State(self)),
         }
     }
 
@@ -110,9 +134,9 @@ impl OwnerWord {
     /// be the one in the way.
     pub fn recover(self, me: RowId, dead: RowId) -> Result<Self, Refused> {
         let (in_the_way, log) = match self.decode()? {
-            Owner::Owned(owner) => (owner, owner),
+            Owner::Owned(owner) | Owner::Draining { owner, .. } => (owner, owner),
             Owner::Recovering { finder, log } => (finder, log),
-            Owner::Free => return Err(Refused::State(self)),
+            Owner::Free | Owner::Kept(_) => return Err(Refused::State(self)),
         };
         if in_the_way != dead || dead == me {
             return Err(Refused::State(self));
@@ -131,15 +155,28 @@ impl OwnerWord {
     /// `me` goes on with a new epoch: its ring is empty, and begins with line 0 again.
     pub fn renew(self, me: RowId) -> Result<Self, Refused> {
         match self.decode()? {
-            Owner::Owned(owner) if owner == me => self.next(self.decode()?, EPOCH_MAX - EPOCHS_FOR_DEATHS),
+            Owner::Owned(owner) | Owner::Draining { owner, .. } if owner == me => {
+                self.next(self.decode()?, EPOCH_MAX - EPOCHS_FOR_DEATHS)
+            }
             _ => Err(Refused::State(self)),
         }
     }
 
-    /// `me` gives the entry up: it serves nothing any more, and all its flushes have completed.
+    /// `me` gives the entry up for the one that is to have it: it serves nothing any more, all its flushes have completed, and no
+    /// page of the entry is in a frame.
+    pub fn hand_over(self, me: RowId) -> Result<Self, Refused> {
+        match self.decode()? {
+            Owner::Draining { owner, receiver } if owner == me => self.next(Owner::Kept(receiver), EPOCH_MAX),
+            _ => Err(Refused::State(self)),
+        }
+    }
+
+    /// `me` leaves: it serves nothing any more, and all its flushes have completed; or it will not take what is kept for it.
     pub fn release(self, me: RowId) -> Result<Self, Refused> {
         match self.decode()? {
-            Owner::Owned(owner) if owner == me => self.next(Owner::Free, EPOCH_MAX),
+            Owner::Owned(owner) | Owner::Draining { owner, .. } | Owner::Kept(owner) if owner == me => {
+                self.next(Owner::Free, EPOCH_MAX)
+            }
             _ => Err(Refused::State(self)),
         }
     }

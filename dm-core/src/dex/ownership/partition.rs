@@ -12,7 +12,7 @@ use super::table::{Table, TableError};
 use super::{Owner, OwnerWord, Refused};
 use crate::mutants::{Mutant, planted};
 use crate::remote::lock_word::RowId;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use spin::Mutex;
 use thiserror::Error;
 
@@ -65,12 +65,13 @@ pub struct Partition<'s> {
     /// Whose boundary it is: the entries' numbers in that order.
     order: &'s [u32],
     cells: &'s [EntryCell],
+    changes: AtomicU32,
 }
 
 impl<'s> Partition<'s> {
     /// A table of which nothing is known: no key has an owner.
     pub const fn none(me: RowId, key_bytes: usize) -> Self {
-        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[] }
+        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[], changes: AtomicU32::new(0) }
     }
 
     /// Bytes for the boundaries of `table`.
@@ -112,7 +113,7 @@ impl<'s> Partition<'s> {
             *cell.word.lock() = table.word(number);
             cell.tenure.store(0, Ordering::Release);
         }
-        Ok(Self { me, key_bytes, boundaries, order, cells })
+        Ok(Self { me, key_bytes, boundaries, order, cells, changes: AtomicU32::new(0) })
     }
 
     /// This compute node's row.
@@ -199,19 +200,42 @@ impl<'s> Partition<'s> {
         self.cell(tenure.entry).is_some_and(|cell| cell.tenure.load(Ordering::Acquire) == tenure.epoch)
     }
 
-    /// Takes note of a word that was READ after the one that was noted last, or that an own CAS has written. A tenure of
-    /// an earlier epoch ends. `Err`: no writer makes it, or it is older than what was seen.
-    pub fn note(&self, entry: u32, word: OwnerWord) -> Result<(), Refused> {
+    /// Takes note of a word that was READ, or that an own CAS has written; a later one that another lane has noted since stays. A
+    /// tenure of an earlier epoch ends. `before`: what was noted before the READ, or what the CAS compared with; FREE if that is
+    /// not known. `Err`: no writer makes the word, or it is older than that.
+    pub fn note(&self, entry: u32, word: OwnerWord, before: OwnerWord) -> Result<(), Refused> {
         let Some(cell) = self.cell(entry) else { return Ok(()) };
         word.decode()?;
+        word.check_after(before)?;
         let mut seen = cell.word.lock();
-        if word == *seen {
-            return Ok(());
+        if word.epoch() > seen.epoch() {
+            *seen = word;
+            cell.tenure.store(0, Ordering::Release);
+            self.changes.fetch_add(1, Ordering::SeqCst);
         }
-        word.check_after(*seen)?;
-        *seen = word;
-        cell.tenure.store(0, Ordering::Release);
         Ok(())
+    }
+
+    /// How many changes of words were noted. Whoever READs a page that may come into a frame asks before the READ, and when it has
+    /// a fill of the page: see [`Partition::may_keep`].
+    pub fn changes(&self) -> u32 {
+        fence(Ordering::SeqCst);
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Whether a page of the entry may come into a frame that was READ after `changes` were counted: this compute node has
+    /// had the entry all the time, to serve it or to recover it.
+    pub fn may_keep(&self, entry: u32, changes: u32) -> bool {
+        self.is_mine(entry) && self.changes() == changes
+    }
+
+    /// Whether this compute node has the entry, to serve it or to recover it, by the word that was seen last.
+    pub fn is_mine(&self, entry: u32) -> bool {
+        match self.word(entry).decode() {
+            Ok(Owner::Owned(owner)) => owner == self.me,
+            Ok(Owner::Recovering { finder, .. }) => finder == self.me,
+            _ => false,
+        }
     }
 
     /// Takes note of what the row of an entry's owner says at `now_us`. Returns for how long it has said the same, in

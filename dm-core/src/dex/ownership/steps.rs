@@ -13,13 +13,16 @@ use crate::operation::{Cause, OpError, unknown};
 use crate::recovery::takeover::{Site, Suspect};
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
-use crate::remote::row::RowState;
+use crate::remote::row::{Row, RowState};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
 use core::ops::Range;
 
 /// Looks at a row within a lease, while a lane watches it.
 const LOOKS: u64 = 16;
+
+/// How often a compute node tries to change the word of its own entry, which others may ask for meanwhile.
+const OWN_TRIES: usize = 16;
 
 /// Where an ownership table is, and what its steps work with.
 #[derive(Clone, Copy)]
@@ -45,7 +48,9 @@ pub enum Entry {
     Recovering(OwnerWord),
     /// Nobody has it: it can be claimed.
     Free(OwnerWord),
-    /// A compute node that lives has it, or recovers it.
+    /// It is this compute node's, which is asked to give it up.
+    Draining(OwnerWord),
+    /// A compute node that lives has it, recovers it, or is to have it.
     Others(OwnerWord),
 }
 
@@ -71,10 +76,10 @@ impl TableSite<'_> {
 
     /// READs an entry's word. One round trip.
     pub async fn read_word(&self, lane: &Lane<'_>, entry: u32) -> Result<OwnerWord, OpError> {
-        let at = self.room.start;
+        let (at, before) = (self.room.start, self.partition.word(entry));
         lane.port().call(Request::read(Label::Owner, HOME, self.word_offset(entry), 8, at)).await?;
         let word = OwnerWord(word_at(lane, at));
-        self.partition.note(entry, word).map_err(|refused| self.refused(entry, refused))?;
+        self.partition.note(entry, word, before).map_err(|refused| self.refused(entry, refused))?;
         Ok(word)
     }
 
@@ -95,7 +100,7 @@ impl TableSite<'_> {
         if found != seen.0 {
             return Ok(None);
         }
-        self.partition.note(entry, next).map_err(|refused| self.refused(entry, refused))?;
+        self.partition.note(entry, next, seen).map_err(|refused| self.refused(entry, refused))?;
         Ok(Some(next))
     }
 
@@ -120,9 +125,11 @@ impl TableSite<'_> {
         let me = self.partition.me();
         Ok(match word.decode().map_err(|refused| self.refused(entry, refused))? {
             Owner::Free => Entry::Free(word),
+            Owner::Kept(row) if row == me => Entry::Free(word),
             Owner::Owned(owner) if owner == me => Entry::Mine(word),
             Owner::Recovering { finder, .. } if finder == me => Entry::Recovering(word),
-            Owner::Owned(_) | Owner::Recovering { .. } => Entry::Others(word),
+            Owner::Draining { owner, .. } if owner == me => Entry::Draining(word),
+            Owner::Kept(_) | Owner::Owned(_) | Owner::Recovering { .. } | Owner::Draining { .. } => Entry::Others(word),
         })
     }
 
@@ -143,6 +150,31 @@ impl TableSite<'_> {
         let lease_ns = recovery.lease.config().lease_ns().max(seen.lease_ns);
         let silent_us = self.partition.saw_row(entry, (seen.word.0, seen.heartbeat), now_us);
         Ok(silent_us >= lease_ns / 4000)
+    }
+
+    /// Takes an entry that is kept for another compute node, if that does not take it: it does not live, or has left it for a quarter
+    /// of a lease since operations of this compute node first saw it so. Three round trips.
+    pub async fn take_kept(&self, lane: &Lane<'_>, (entry, word): (u32, OwnerWord)) -> Result<Entry, OpError> {
+        let is_taken = match self.recovery {
+            Some(recovery) => {
+                let &Self { geometry, room, .. } = self;
+                let site = Site { recovery, geometry, owner: recovery.member(), room };
+                let row = site.read_row(lane, word.row()).await?;
+                // No row says so: these are no heartbeats. Without a clock it is not known how long.
+                let saw = |now_us| self.partition.saw_row(entry, (word.0, u64::MAX), now_us);
+                row.is_some_and(|row| row.word.state() == Some(RowState::Live))
+                    && lane.port().now_us().map_or(0, saw) < recovery.lease.config().lease_ns() / 4000
+            }
+            None => false,
+        };
+        if is_taken {
+            return Ok(Entry::Others(word));
+        }
+        let word = match self.change(lane, (entry, word), word.claim(self.partition.me())).await? {
+            Some(word) => word,
+            None => self.read_word(lane, entry).await?,
+        };
+        self.says(entry, word)
     }
 
     /// Looks after the compute node that has an entry: watches its row; if that has missed its lease, fences it on every
@@ -217,8 +249,59 @@ impl TableSite<'_> {
                 }
             }
             Entry::Mine(word) => Ok(Entry::Mine(word)),
+            Entry::Draining(word) => {
+                // It had finished before, and somebody has asked for the entry since: it serves first.
+                self.call_off(lane, (entry, word)).await?;
+                let word = self.read_word(lane, entry).await?;
+                self.says(entry, word)
+            }
             Entry::Free(_) | Entry::Others(_) => Err(OpError::harmless(Cause::Fenced)),
         }
+    }
+
+    /// Asks that the compute node of row `receiver` shall have an entry. Returns the word as it is then: DRAINING or KEPT
+    /// for it, OWNED by it, or another one, if others were faster or a recovery is under way. Three round trips.
+    pub async fn ask(&self, lane: &Lane<'_>, entry: u32, receiver: RowId) -> Result<OwnerWord, OpError> {
+        let word = self.read_word(lane, entry).await?;
+        if let Err(Refused::State(_)) = word.ask(receiver) {
+            return Ok(word);
+        }
+        self.check_receiver(lane, receiver).await?;
+        match self.change(lane, (entry, word), word.ask(receiver)).await? {
+            Some(word) => Ok(word),
+            None => self.read_word(lane, entry).await,
+        }
+    }
+
+    /// Whether a compute node lives, and has a log ring to own entries with. One round trip.
+    async fn check_receiver(&self, lane: &Lane<'_>, row: RowId) -> Result<(), OpError> {
+        let home = self.geometry.first().filter(|home| row.0 != 0 && u32::from(row.0) < home.row_count);
+        let bad = |what| Err(OpError::harmless(Cause::BadInput(what)));
+        let Some(home) = home else { return bad("a row that the pool does not have") };
+        let at = self.room.start;
+        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(row), Row::BYTES, at)).await?;
+        let stored = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix)).unwrap_or(Row::ZERO);
+        match stored.decode() {
+            Ok(life) if life.state != RowState::Live => bad("a row without a compute node that lives"),
+            Ok(life) if life.life.is_none_or(|life| life.ring == 0) => {
+                bad("a compute node without a log ring: it has not opened the index, and cannot own keys")
+            }
+            Ok(_) => Ok(()),
+            Err(what) => {
+                Err(OpError::harmless(Cause::Corrupt { address: Address::new(HOME, home.row_offset(row), 0), what }))
+            }
+        }
+    }
+
+    /// Calls off what was asked of an owner, if its word still says so. Returns whether it did. One round trip.
+    pub async fn call_off(&self, lane: &Lane<'_>, (entry, word): (u32, OwnerWord)) -> Result<bool, OpError> {
+        Ok(self.change(lane, (entry, word), word.call_off()).await?.is_some())
+    }
+
+    /// Gives up an entry that was asked for: its tenure has ended, every page is flushed, with all completions, and no page of
+    /// it is in a frame. `word`: DRAINING. `false`: it was called off. One round trip.
+    pub async fn hand_over(&self, lane: &Lane<'_>, (entry, word): (u32, OwnerWord)) -> Result<bool, OpError> {
+        Ok(self.change(lane, (entry, word), word.hand_over(self.partition.me())).await?.is_some())
     }
 
     /// Goes on with an entry in a new epoch. The tenure was closed, and the ring is empty: every page is flushed.
@@ -243,17 +326,23 @@ impl TableSite<'_> {
         if self.partition.holds(tenure) {
             return Err(OpError::harmless(Cause::BadInput("an entry is given up while operations are admitted to it")));
         }
-        let before = OwnerWord::new(Owner::Owned(me), tenure.epoch);
-        let after = next(before, me);
-        let word = self.read_word(lane, entry).await?;
-        if Ok(word) == after {
-            // A CAS whose outcome was unknown had been executed.
-            return Ok(word);
-        }
-        if word == before
-            && let Some(word) = self.change(lane, (entry, word), after).await?
-        {
-            return Ok(word);
+        // As it was noted last: the epoch of the tenure, or that in which it was asked for.
+        let after = next(self.partition.word(entry), me);
+        let mut word = self.read_word(lane, entry).await?;
+        for _ in 0..OWN_TRIES {
+            if Ok(word) == after {
+                // A CAS whose outcome was unknown had been executed.
+                return Ok(word);
+            }
+            let own = next(word, me);
+            if let Err(Refused::State(_)) = own {
+                break;
+            }
+            if let Some(word) = self.change(lane, (entry, word), own).await? {
+                return Ok(word);
+            }
+            // Somebody has asked for it, or has called that off.
+            word = self.read_word(lane, entry).await?;
         }
         Err(OpError::harmless(Cause::Fenced))
     }
@@ -277,7 +366,7 @@ mod tests {
     use crate::remote::catalog::{IndexKind, IndexNumber, IndexSet, PARAMETER_BYTES, tag_of};
     use crate::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord, Grant, RequestId};
     use crate::remote::features::Features;
-    use crate::remote::row::{Joiner, Member, Row, RowState, RowWord};
+    use crate::remote::row::{Joiner, Member, RowWord};
     use crate::remote::superblock::small_for_tests;
     use crate::verbs::{Capabilities, Completion, LaneId, NodeId, Space, Status, Verb};
     use core::cell::RefCell;

@@ -598,7 +598,11 @@ fn epochs_end_and_deaths_still_have_some() {
 #[test]
 fn words_that_no_writer_makes_are_refused() {
     for (word, what) in [
-        (OwnerWord(3), "unknown state"),
+        (OwnerWord(5), "unknown state"),
+        (OwnerWord(3 | 5 << 4), "no receiver"),
+        (OwnerWord(3 | 5 << 4 | 5 << 20), "the same"),
+        (OwnerWord(4), "kept for nobody"),
+        (OwnerWord(4 | 5 << 4 | 6 << 20), "names a log"),
         (OwnerWord(1 << 4), "names a row"),
         (OwnerWord(1), "or it has none"),
         (OwnerWord(1 | 5 << 4 | 6 << 20), "differ"),
@@ -614,4 +618,38 @@ fn words_that_no_writer_makes_are_refused() {
     assert_eq!(OwnerWord::FREE.check_after(owned), Err(Refused::FromThePast { seen: 1, found: 0 }));
     assert!(OwnerWord::FREE.claim(RowId(4)).unwrap().check_after(owned).is_err(), "one epoch, two owners");
     assert_eq!(owned.check_after(owned), Ok(()));
+}
+
+/// A part that moves: every change raises the epoch, and only the one that may makes it.
+#[test]
+fn an_entry_is_asked_for_drained_kept_and_taken() {
+    let (owner, receiver, other) = (RowId(3), RowId(5), RowId(9));
+    let owned = OwnerWord::FREE.claim(owner).unwrap();
+    assert_eq!(owned.ask(owner), Err(Refused::State(owned)), "it is its already");
+    let draining = owned.ask(receiver).unwrap();
+    assert_eq!((draining.decode(), draining.epoch()), (Ok(Owner::Draining { owner, receiver }), 2));
+    assert!(draining.keeps(owner) && !draining.keeps(receiver), "only the owner's ring has records of it");
+    assert_eq!(draining.call_off().unwrap(), OwnerWord::new(Owner::Owned(owner), 3));
+    for refused in
+        [draining.ask(other), draining.claim(receiver), draining.hand_over(receiver), draining.release(other)]
+    {
+        assert_eq!(refused, Err(Refused::State(draining)));
+    }
+    let dead = draining.recover(other, owner).unwrap();
+    assert_eq!(dead.decode(), Ok(Owner::Recovering { finder: other, log: owner }), "it dies while it drains");
+    let renewed = draining.renew(owner).unwrap();
+    assert_eq!((renewed.decode(), renewed.epoch()), (draining.decode(), 3));
+    assert_eq!(draining.release(owner).unwrap().decode(), Ok(Owner::Free), "it leaves");
+    let kept = draining.hand_over(owner).unwrap();
+    assert_eq!((kept.decode(), kept.epoch()), (Ok(Owner::Kept(receiver)), 3));
+    assert!(![owner, receiver].into_iter().any(|row| kept.keeps(row)), "all of it is in the pool");
+    assert_eq!(kept.recover(other, receiver), Err(Refused::State(kept)), "there is nothing to recover");
+    for row in [receiver, other] {
+        assert_eq!(kept.claim(row).unwrap(), OwnerWord::new(Owner::Owned(row), 4));
+    }
+    assert_eq!(kept.ask(other).unwrap().decode(), Ok(Owner::Kept(other)));
+    assert_eq!(OwnerWord::FREE.ask(receiver).unwrap(), OwnerWord::new(Owner::Kept(receiver), 1));
+    for wrong in [Owner::Draining { owner, receiver: owner }, Owner::Draining { owner: RowId(0), receiver }] {
+        assert!(matches!(OwnerWord::new(wrong, 1).decode(), Err(Refused::Corrupt { .. })));
+    }
 }

@@ -5,6 +5,9 @@
 //! when the leaf was read, and nobody had been admitted. A change that is in the ring, or in its page, needs no lease: its
 //! completion came before the fence, and what was there at the fence is what is replayed.
 //!
+//! **The tenure.** An entry may be handed over while an operation reads: its pages leave the frames first, and then another
+//! compute node changes them. So the tenure is looked at after the leaf was read, too. A change looks under the frame's latch.
+//!
 //! **The log.** A change is seen by lanes of this compute node before it is durable. An answer that tells of it waits until
 //! it is, so that nobody outside learns what a death takes back. LSNs of earlier tenures were durable, or were replayed.
 
@@ -12,12 +15,14 @@ use super::{Dex, Level};
 use crate::dex::log::append;
 use crate::dex::ownership::partition::Tenure;
 use crate::lane::Lane;
+use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Acquired, Admit};
 use crate::remote::address::Address;
+use core::ops::Range;
 
 impl Dex<'_> {
     /// Fails if the lease is not valid now.
@@ -29,14 +34,23 @@ impl Dex<'_> {
         Err(OpError::harmless(Cause::Fenced))
     }
 
-    /// Waits for what an answer means that tells of a leaf with this LSN, which was read before.
-    pub(super) async fn answer_read(&self, lane: &Lane<'_>, tenure: Tenure, lsn: Lsn) -> Result<(), OpError> {
+    /// Fails if the tenure under which a leaf of the key at a scratch range was read has ended since.
+    pub(super) fn check_tenure(&self, lane: &Lane<'_>, tenure: Tenure, key: &Range<usize>) -> Result<(), Interrupt> {
+        if self.partition().holds(tenure) || planted(Mutant::TENURE_UNCHECKED_BEHIND_READ) {
+            return Ok(());
+        }
+        Err(self.no_tenure(lane, key))
+    }
+
+    /// Waits for what an answer means that tells of a leaf of the operation's key with this LSN, which was read before.
+    pub(super) async fn answer_read(&self, lane: &Lane<'_>, tenure: Tenure, lsn: Lsn) -> Result<(), Interrupt> {
+        self.check_tenure(lane, tenure, &self.plan.key)?;
         self.check_lease(lane)?;
         if self.level(lane) == Level::Cache || lsn.epoch() != tenure.epoch || planted(Mutant::UNDURABLE_READ_ANSWERED) {
             return Ok(());
         }
         // What was read is not this operation's change: if it does not become durable, nothing was changed.
-        self.wait_durable(lane, lsn).await.map_err(|error| OpError::harmless(error.cause))
+        Ok(self.wait_durable(lane, lsn).await.map_err(|error| OpError::harmless(error.cause))?)
     }
 
     /// Waits until a record of this compute node's ring is durable.

@@ -13,6 +13,7 @@ use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::btree::read::Target;
 use crate::btree::router::Router;
 use crate::btree::{MOVES_MAX, Tree};
+use crate::dex::flush::PageFormat;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -132,15 +133,20 @@ impl Dex<'_> {
                     }
                     (seen, None)
                 }
-                Acquired::Mine(fill) => match self.fill(lane, &fill, &wanted, key).await? {
-                    Look::Seen(()) if fill.is_admitted() => {
-                        self.admit(lane, &fill).await?;
-                        continue;
+                Acquired::Mine(fill) => {
+                    let changes = self.partition().changes();
+                    match self.fill(lane, &fill, &wanted, key).await? {
+                        Look::Seen(()) if fill.is_admitted() => {
+                            if !self.admit(lane, &fill, changes).await? && !self.keeps_key(lane, key) {
+                                return Err(self.no_tenure(lane, key));
+                            }
+                            continue;
+                        }
+                        Look::Seen(()) => (look(Place::Scratch, &wanted), Some(fill)),
+                        Look::Elsewhere(found) => (Look::Elsewhere(found), Some(fill)),
+                        _ => (Look::Stale, Some(fill)),
                     }
-                    Look::Seen(()) => (look(Place::Scratch, &wanted), Some(fill)),
-                    Look::Elsewhere(found) => (Look::Elsewhere(found), Some(fill)),
-                    _ => (Look::Stale, Some(fill)),
-                },
+                }
                 Acquired::NoFrame => {
                     self.make_clean(lane).await?;
                     continue;
@@ -226,19 +232,41 @@ impl Dex<'_> {
         }
     }
 
-    /// Puts the leaf in node image 0 into the frame of its fill.
-    pub(super) async fn admit(&self, lane: &Lane<'_>, fill: &Fill) -> Result<(), OpError> {
-        self.admit_from(lane, fill, self.tree.leaf_image(0)).await
+    /// As [`Dex::admit_from`], for the leaf in node image 0.
+    pub(super) async fn admit(&self, lane: &Lane<'_>, fill: &Fill, changes: u32) -> Result<bool, OpError> {
+        self.admit_from(lane, fill, self.tree.leaf_image(0), changes).await
     }
 
-    /// Puts the leaf in `image` into the frame of its fill.
-    pub(super) async fn admit_from(&self, lane: &Lane<'_>, fill: &Fill, image: Span) -> Result<(), OpError> {
+    /// Puts the leaf in `image` into the frame of its fill, and ends the fill; without a frame, and with `false`, if this compute
+    /// node has not had the leaf's entry since `changes` were counted, which was before the READ.
+    pub(super) async fn admit_from(
+        &self,
+        lane: &Lane<'_>,
+        fill: &Fill,
+        image: Span,
+        changes: u32,
+    ) -> Result<bool, OpError> {
+        let may_keep = lane.port().with(|scratch| {
+            let entry = self.entry_of(image.of(scratch));
+            entry.is_some_and(|entry| self.partition().may_keep(entry, changes))
+        });
+        if !may_keep && !planted(Mutant::OLD_FILL_KEPT) {
+            self.end_fill(lane, fill).await?;
+            return Ok(false);
+        }
         loop {
             match lane.port().with(|scratch| self.store.admit(lane, fill, image.of(scratch))) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(true),
                 Err(refused) => self.again(lane, refused).await?,
             }
         }
+    }
+
+    /// Whether pages of the entry of the key at a scratch range may be in frames.
+    fn keeps_key(&self, lane: &Lane<'_>, key: &Range<usize>) -> bool {
+        let mut room = [0; KEY_BYTES_MAX];
+        let partition = self.partition();
+        lane.port().with(|scratch| partition.is_mine(partition.entry_of(key_of(scratch, key, &mut room))))
     }
 
     /// Ends a fill without a frame.

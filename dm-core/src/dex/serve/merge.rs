@@ -141,6 +141,7 @@ impl Dex<'_> {
         key: &Range<usize>,
     ) -> Result<Option<FrameName>, OpError> {
         let image = self.tree.leaf_image(0);
+        let changes = self.partition().changes();
         lane.port().call(image.read_from(Label::Leaf, fill.id())).await?;
         let is_mine = lane.port().with(|scratch| {
             let (image, scratch, mut low) = (image.of(scratch), &*scratch, [0; KEY_BYTES_MAX]);
@@ -155,7 +156,9 @@ impl Dex<'_> {
             self.end_fill(lane, fill).await?;
             return Ok(None);
         }
-        self.admit(lane, fill).await?;
+        if !self.admit(lane, fill, changes).await? {
+            return Ok(None);
+        }
         match self.store.claim(lane, fill.id(), Admit::Never) {
             Found::Frame(name) => Ok(Some(name)),
             Found::Mine(fill) => self.end_fill(lane, &fill).await.map(|()| None),

@@ -19,6 +19,7 @@
 //! | `merge` | what a delete does that has emptied a leaf |
 //! | `scan` | ascending records, a page at a time, as far as the entries of this compute node reach |
 //! | `create` | the empty index, and its bulk load |
+//! | `moves` | parts of the keys that move to another compute node |
 //! | `own` | opening: table and ring; entries that are taken when operations need them, and given up |
 //! | `replay` | what a recovery does to leaves |
 //!
@@ -46,6 +47,7 @@ mod find;
 mod flush;
 mod get;
 mod merge;
+mod moves;
 mod own;
 mod replay;
 mod scan;
@@ -357,6 +359,10 @@ impl Index for Dex<'_> {
         self.give_up(lane).await
     }
 
+    fn has_parts(&self) -> bool {
+        true
+    }
+
     async fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<u32, OpError> {
         lane.begin(NO_DEADLINE_NS);
         Ok(self.open(lane).await?.partition.count())
@@ -365,6 +371,16 @@ impl Index for Dex<'_> {
     async fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Result<(), OpError> {
         lane.begin(Operation::WAIT_NS_DEFAULT);
         self.take_rank(lane, part).await
+    }
+
+    async fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
+        lane.begin(Operation::WAIT_NS_DEFAULT);
+        self.keep_entries(lane).await
+    }
+
+    async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
+        lane.begin(wait_ns);
+        self.move_rank(lane, part, to).await
     }
 
     fn part_of(&self, key: &[u8]) -> u32 {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **Entries are taken when they are needed.** The first compute node that operates on a key of a free entry owns it until
-//! it leaves. A program that wants a certain division has each compute node begin with its own keys.
+//! it leaves, or until somebody has the entry moved (`moves`). A program that wants a certain division has each compute node begin with its own keys.
 //!
 //! **One lane at a time** opens, creates leaves, or takes an entry ([`Taking`]): the others wait, and a lane that waited for
 //! an entry takes what came of it. So a recovery has the page store's dirty list for one entry only, and the compute
@@ -33,6 +33,7 @@ use super::{Dex, Owner};
 use crate::btree::leaves::key_of;
 use crate::dex::log::append;
 use crate::dex::log::ring::{RING_CHUNKS, Ring, RingOwner};
+use crate::dex::ownership::OwnerWord;
 use crate::dex::ownership::partition::{EntryCell, NotOwner, Partition, Tenure};
 use crate::dex::ownership::steps::{Entry, TableSite, read_table};
 use crate::dex::ownership::table::{Table, TableError, TableShape};
@@ -133,7 +134,7 @@ pub(super) enum Taking {
 
 /// What a lane does about the owner of an entry that it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+pub(super) enum Patience {
     /// It looks once, and watches only an owner that has been silent for a while.
     Look,
     /// It watches the owner until that is known to live, or to be dead.
@@ -199,13 +200,26 @@ impl<'s> Dex<'s> {
     }
 
     /// `None`: a compute node that lives has it.
-    async fn take_entry(&self, lane: &Lane<'_>, entry: u32, patience: Patience) -> Result<Option<Tenure>, OpError> {
+    pub(super) async fn take_entry(
+        &self,
+        lane: &Lane<'_>,
+        entry: u32,
+        patience: Patience,
+    ) -> Result<Option<Tenure>, OpError> {
         let opened = self.open(lane).await?;
         let site = self.table_site(opened);
         loop {
             lane.check_deadline()?;
             let mut found = site.claim(lane, entry).await?;
             if let Entry::Others(word) = found
+                && let Ok(Owner::Kept(_)) = word.decode()
+            {
+                found = site.take_kept(lane, (entry, word)).await?;
+                if found == Entry::Others(word) && patience == Patience::Watch {
+                    lane.port().call(Request::pause(WAIT_NS)).await?;
+                    continue;
+                }
+            } else if let Entry::Others(word) = found
                 && (patience == Patience::Watch || site.may_be_dead(lane, entry, word.row()).await?)
             {
                 found = site.look_after(lane, entry).await?;
@@ -228,13 +242,20 @@ impl<'s> Dex<'s> {
                     };
                     return recover(&site, lane, entry).await.map(Some);
                 }
+                Entry::Draining(word) => {
+                    self.drain_entry(lane, entry).await?;
+                    if site.hand_over(lane, (entry, word)).await? {
+                        lane.mark(Mark::ENTRY_HANDED_OVER);
+                        return Ok(None);
+                    }
+                }
                 Entry::Free(_) => {}
                 Entry::Others(_) => return Ok(None),
             }
         }
     }
 
-    fn table_site<'a>(&'a self, opened: &'a Opened<'s>) -> TableSite<'a> {
+    pub(super) fn table_site<'a>(&'a self, opened: &'a Opened<'s>) -> TableSite<'a> {
         TableSite {
             table: opened.table,
             partition: &opened.partition,
@@ -320,19 +341,19 @@ impl<'s> Dex<'s> {
         Ok(Opened { partition: partition.map_err(corrupt)?, rings, table, pool })
     }
 
-    /// READs the words of all entries.
-    async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
+    /// READs the words of all entries. Other lanes may be at work: what they have noted since stays.
+    pub(super) async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
         let (shape, at) = (self.table_shape()?, self.scratch.table.start);
         read_table(lane, opened.table, &shape, at).await?;
         let noted = lane.port().with(|scratch| {
             let table = Table::decode(shape, self.tree.number, opened.pool.1, scratch.get(at..).unwrap_or_default())?;
             for entry in 0..opened.partition.count() {
-                let noted = opened.partition.note(entry, table.word(entry));
-                noted.map_err(|_| TableError::Corrupt("a word is older than one that was seen before"))?;
+                let noted = opened.partition.note(entry, table.word(entry), OwnerWord::FREE);
+                noted.map_err(|_| TableError::Corrupt("a word that no writer makes"))?;
             }
             Ok::<_, TableError>(())
         });
-        let what = "the ownership table is damaged, or a word of it is older than one that was seen before";
+        let what = "the ownership table is damaged";
         noted.map_err(|_| OpError::harmless(Cause::Corrupt { address: Address::new(HOME, opened.table, 0), what }))
     }
 
@@ -550,7 +571,10 @@ impl<'s> Dex<'s> {
         for entry in (0..partition.count()).filter(|&entry| recovers(entry)) {
             self.take_entry(lane, entry, Patience::Look).await?;
         }
-        let mine = |entry| owner(entry) == Some(Owner::Owned(partition.me()));
+        let mine = |entry| match owner(entry) {
+            Some(Owner::Owned(owner) | Owner::Draining { owner, .. } | Owner::Kept(owner)) => owner == partition.me(),
+            _ => false,
+        };
         for entry in (0..partition.count()).filter(|&entry| mine(entry)) {
             partition.close(entry);
         }

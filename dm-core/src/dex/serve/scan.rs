@@ -118,6 +118,7 @@ impl Dex<'_> {
         if let Some(fill) = &visited.fill {
             self.end_fill(lane, fill).await?;
         }
+        self.check_tenure(lane, tenure, bound)?;
         newest.saw(tenure, visited.seen);
         Ok(Some(lane.port().with(|scratch| self.take(scratch, 0, operation, bound, progress))))
     }
@@ -156,10 +157,15 @@ impl Dex<'_> {
         let mut next = taken.sibling;
         while self.tenure_at(lane, bound).is_ok() {
             let ahead = self.leaves_ahead(lane, bound, next, progress);
-            let brought = self.bring(lane, &ahead).await?;
+            let changes = self.partition().changes();
+            let brought = self.bring(lane, &ahead, changes).await?;
             let mut last = None;
             for (i, (&address, &lsn)) in ahead.iter().zip(&brought).enumerate() {
                 let Ok(tenure) = self.tenure_at(lane, bound) else { break };
+                if self.partition().changes() != changes && !planted(Mutant::TENURE_UNCHECKED_BEHIND_READ) {
+                    // The leaf may have been another compute node's in between.
+                    break;
+                }
                 let wanted = self.leaf_wanted(address);
                 let taken = lane.port().with(|scratch| {
                     let mut room = [0; KEY_BYTES_MAX];
@@ -188,8 +194,8 @@ impl Dex<'_> {
     }
 
     /// Copies the leaves `ahead` to node images 1 and following, from their frames or, with one submit, from the pool.
-    /// Returns for how many of them, and for each the LSN for which an answer waits.
-    async fn bring(&self, lane: &Lane<'_>, ahead: &[Address]) -> Result<Vec<Lsn, LEAVES_MAX>, OpError> {
+    /// Returns for how many of them, and for each the LSN for which an answer waits. `changes` were counted before.
+    async fn bring(&self, lane: &Lane<'_>, ahead: &[Address], changes: u32) -> Result<Vec<Lsn, LEAVES_MAX>, OpError> {
         let (mut brought, mut fills) = (Vec::new(), Vec::<(usize, Fill), LEAVES_MAX>::new());
         for (i, &address) in ahead.iter().enumerate() {
             let image = self.tree.leaf_image(1 + i);
@@ -218,13 +224,13 @@ impl Dex<'_> {
             self.end_fills(lane);
         }
         for (i, fill) in &fills {
-            self.end_brought(lane, *i, fill).await?;
+            self.end_brought(lane, (*i, fill), changes).await?;
         }
         Ok(brought)
     }
 
     /// Ends the fill of a leaf that was READ into node image `1 + i`: in a frame, if it is this compute node's.
-    async fn end_brought(&self, lane: &Lane<'_>, i: usize, fill: &Fill) -> Result<(), OpError> {
+    async fn end_brought(&self, lane: &Lane<'_>, (i, fill): (usize, &Fill), changes: u32) -> Result<(), OpError> {
         let image = self.tree.leaf_image(1 + i);
         let wanted = self.leaf_wanted(fill.id());
         let is_mine = lane.port().with(|scratch| {
@@ -237,6 +243,7 @@ impl Dex<'_> {
         if !fill.is_admitted() || !is_mine {
             return self.end_fill(lane, fill).await;
         }
-        self.admit_from(lane, fill, image).await
+        self.admit_from(lane, fill, image, changes).await?;
+        Ok(())
     }
 }

@@ -121,8 +121,9 @@ impl Dex<'_> {
                     Why::Operation(_) => self.plan.key.clone(),
                     Why::Replay(record) => record.key.at..record.key.at + record.key.bytes,
                 };
+                let changes = self.partition().changes();
                 if let Look::Seen(()) = self.fill(lane, &fill, &wanted, &key).await? {
-                    self.admit(lane, &fill).await?;
+                    self.admit(lane, &fill, changes).await?;
                 } else {
                     self.end_fill(lane, &fill).await?;
                 }
@@ -266,7 +267,8 @@ impl Dex<'_> {
         if !fill.is_admitted() {
             return self.end_fill(lane, &fill).await;
         }
-        self.admit_from(lane, &fill, self.tree.leaf_image(2)).await
+        self.admit_from(lane, &fill, self.tree.leaf_image(2), self.partition().changes()).await?;
+        Ok(())
     }
 }
 

@@ -151,10 +151,6 @@ impl TestAccess for dm_core::dex::Dex<'_> {
         self.tree().locks.held()
     }
 
-    fn has_owners(&self) -> bool {
-        true
-    }
-
     test_access_of_btree!();
 }
 

@@ -53,6 +53,8 @@ pub enum Ended {
     CollectedOrphans(Result<CollectedOrphans, OpError>),
     /// A sweep of a row.
     Swept(Result<Swept, OpError>),
+    /// A part that was to move, or parts that others have asked for.
+    Moved(Result<(), OpError>),
     /// Its compute node joined, or could not.
     Joined(Box<Result<Membership, String>>),
 }
@@ -64,7 +66,8 @@ impl Ended {
         | Self::Settled(Err(error))
         | Self::Turned(Err(error))
         | Self::CollectedOrphans(Err(error))
-        | Self::Swept(Err(error))) = self
+        | Self::Swept(Err(error))
+        | Self::Moved(Err(error))) = self
         else {
             return false;
         };
@@ -75,7 +78,12 @@ impl Ended {
     const fn is_done(&self) -> bool {
         matches!(
             self,
-            Self::Point(_) | Self::Page(..) | Self::Turned(Ok(())) | Self::CollectedOrphans(Ok(_)) | Self::Swept(Ok(_))
+            Self::Point(_)
+                | Self::Page(..)
+                | Self::Turned(Ok(()))
+                | Self::CollectedOrphans(Ok(_))
+                | Self::Swept(Ok(_))
+                | Self::Moved(Ok(()))
         )
     }
 }
@@ -91,11 +99,15 @@ enum Doing {
     OrphanCollection,
     /// It sweeps the row of a compute node.
     Sweep(ComputeNode),
+    /// It has a part moved.
+    Move,
+    /// It does what others have asked for.
+    Keep,
     /// Its compute node joins.
     Join,
-    /// Its operation, its orphan collection or its sweep failed and left it in doubt; it will be settled next.
+    /// Its operation, or what it did between operations, failed and left it in doubt; it will be settled next.
     Doubt(Option<OpId>),
-    /// Its operation, its orphan collection or its sweep was dropped or failed; the lane is being settled.
+    /// Its operation, or what it did between operations, was dropped or failed; the lane is being settled.
     Settling(Option<OpId>),
 }
 

@@ -70,11 +70,6 @@ pub trait TestAccess: Index {
         u64::MAX
     }
 
-    /// Whether a compute node serves only keys that it owns.
-    fn has_owners(&self) -> bool {
-        false
-    }
-
     /// A turn, as a keeper makes with every heartbeat, if the index takes part in the pool's epochs.
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         let _ = lane;
@@ -139,10 +134,16 @@ pub trait Opened {
     fn has_epochs(&self) -> bool;
     /// See [`TestAccess::capacity`].
     fn capacity(&self) -> u64;
-    /// See [`TestAccess::has_owners`].
+    /// See [`Index::has_parts`].
     fn has_owners(&self) -> bool;
     /// See [`Index::leave`].
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`Index::parts`].
+    fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, u32>;
+    /// See [`Index::keep_parts`].
+    fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`Index::move_part`].
+    fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// The lease of its compute node, if that is recovered.
@@ -202,10 +203,19 @@ impl<I: TestAccess> Opened for With<'_, I> {
         self.0.capacity()
     }
     fn has_owners(&self) -> bool {
-        self.0.has_owners()
+        self.0.has_parts()
     }
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.leave(lane))
+    }
+    fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, u32> {
+        Box::pin(self.0.parts(lane))
+    }
+    fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
+        Box::pin(self.0.keep_parts(lane))
+    }
+    fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()> {
+        Box::pin(self.0.move_part(lane, part, to, wait_ns))
     }
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.turn(lane))

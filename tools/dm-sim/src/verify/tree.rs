@@ -277,6 +277,8 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     if K::HAS_OWNERS {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
         options = options.without(WideOption::Rejoin);
+    } else {
+        options = options.without(WideOption::Moves);
     }
     options
 }

@@ -308,10 +308,6 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
         match_kind!(self, AnyIndex(form) => TestAccess::capacity(form.below()))
     }
 
-    fn has_owners(&self) -> bool {
-        match_kind!(self, AnyIndex(form) => TestAccess::has_owners(form.below()))
-    }
-
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         match_kind!(self, AnyIndex(form) => TestAccess::turn(form.below(), lane).await)
     }

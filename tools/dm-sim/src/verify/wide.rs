@@ -87,6 +87,8 @@ options! {
     Rejoin = "rejoin", 20;
     /// The rows of the compute nodes are not among those that are READ first.
     RowTable = "row-table", 10;
+    /// Parts of the keys move to other compute nodes, where keys have owners.
+    Moves = "moves", 20;
 }
 
 /// Number of options.

@@ -15,6 +15,7 @@ mod layout;
 mod litmus;
 mod rename;
 mod repair;
+mod repartition;
 mod shell;
 mod trial;
 mod verify;
@@ -57,6 +58,8 @@ enum Command {
     Truncate(drop::Arguments),
     /// Give an index another name, also while it is in use
     Rename(rename::Arguments),
+    /// Show which compute node has which keys of an index, and move ranges of them while they are in use
+    Repartition(repartition::Arguments),
     /// Get, put, update, delete, scan and count by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
@@ -119,6 +122,7 @@ pub fn main() -> ExitCode {
         Command::Drop(arguments) => drop::drop(&arguments),
         Command::Truncate(arguments) => drop::truncate(&arguments),
         Command::Rename(arguments) => rename::run(&arguments),
+        Command::Repartition(arguments) => repartition::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),

@@ -193,6 +193,10 @@ fn owner_values(word: OwnerWord) -> Values {
         Ok(Owner::Recovering { finder, log }) => {
             vec![value("state", &"recovering"), value("finder", &finder.0), value("log of row", &log.0)]
         }
+        Ok(Owner::Draining { owner, receiver }) => {
+            vec![value("state", &"draining"), value("owner", &owner.0), value("receiver", &receiver.0)]
+        }
+        Ok(Owner::Kept(row)) => vec![value("state", &"kept"), value("receiver", &row.0)],
         Err(found) => return error(&found),
     };
     values.push(value("epoch", &word.epoch()));

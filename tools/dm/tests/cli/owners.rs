@@ -78,7 +78,7 @@ fn owners_and_their_rings_are_shown() {
     assert!(ring["lines"].as_u64().unwrap() >= 32 << 10, "{view}");
     let text = dm(&format!("inspect {pool} {LEASE}")).good();
     for part in [
-        "64 entries, room for 64: 63 free, 1 owned, 0 recovering, 0 corrupt",
+        "64 entries, room for 64: 63 free, 1 owned, 0 draining, 0 kept, 0 recovering, 0 corrupt",
         "(live): owns 1, recovers 0",
         "pages that an owner has changed and not written back are in its memory",
         "from line 0 on 1 record in 1 line",

@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 /// Every key is in the first entry, whose leaves have room for few records. Few frames: most operations evict.
 const CROWDED: Setup = Setup { leaf_span: 4, frames: 8, lanes: 2, entries: 2, owned: 2, ..SETUP };
 
-const KEYS: u64 = 14;
+pub(super) const KEYS: u64 = 14;
 
 fn member_of(row: u16) -> Member {
     Member { row: RowId(row), incarnation: 1, nonce: u32::from(row) }
@@ -119,7 +119,7 @@ pub(super) fn look(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, told: &Told, wha
     true
 }
 
-fn owner_word(pool: &Pool, entry: u32) -> OwnerWord {
+pub(super) fn owner_word(pool: &Pool, entry: u32) -> OwnerWord {
     let region = pool.region.borrow();
     let word = |at: u64| u64::from_le_bytes(region[at as usize..][..8].try_into().unwrap());
     let table = crate::remote::address::Address::from_bits(word(owners_offset(

@@ -40,6 +40,7 @@ mod leaving;
 mod levels;
 mod merges;
 mod models;
+mod moves;
 mod renewals;
 mod scans;
 mod splits;

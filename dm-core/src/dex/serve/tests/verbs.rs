@@ -173,7 +173,7 @@ fn a_tenure_that_ends_while_an_operation_reads_ends_the_operation_or_has_it_begi
             assert!(matches!(poll_once(lane.port(), future.as_mut()), Step::Requests));
             dex.partition().close(0);
             if let Some(word) = word {
-                dex.partition().note(0, word).unwrap();
+                dex.partition().note(0, word, OwnerWord::FREE).unwrap();
             }
             let done = pool.run(lane, future);
             let refused = OpError::harmless(Cause::NotOwner { row: OTHER, epoch: 2 });

@@ -193,6 +193,10 @@ impl<I: Index> Index for Stretched<'_, I> {
         self.index.sweep(lane, row, done)
     }
 
+    fn has_parts(&self) -> bool {
+        self.index.has_parts()
+    }
+
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         self.index.leave(lane)
     }
@@ -236,10 +240,6 @@ impl<I: TestAccess> TestAccess for Stretched<'_, I> {
 
     fn capacity(&self) -> u64 {
         self.index.capacity()
-    }
-
-    fn has_owners(&self) -> bool {
-        self.index.has_owners()
     }
 
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {

@@ -34,7 +34,9 @@ impl Load<'_, '_> {
         let keys = self.draw.keys;
         let hot = self.rng.percent(self.draw.hot_percent);
         let mut key = self.rng.below(if hot { keys.min(2) } else { keys });
-        if index.has_owners() && self.wide.percent(HOME_PERCENT) {
+        // Where parts move, what was home is not for long.
+        let at_home = if self.draw.wide.has(WideOption::Moves) { HOME_PERCENT / 2 } else { HOME_PERCENT };
+        if index.has_owners() && self.wide.percent(at_home) {
             key = self.draw.at_home(by, key);
         }
         // The number of the operation, so that a value names its writer.

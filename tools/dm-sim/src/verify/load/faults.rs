@@ -169,7 +169,9 @@ impl<'a> Load<'a, '_> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
-            Doing::OrphanCollection | Doing::Sweep(_) => *self.doing(at) = Doing::Settling(None),
+            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep => {
+                *self.doing(at) = Doing::Settling(None);
+            }
             Doing::Settling(_) => {}
             Doing::Nothing | Doing::Turn | Doing::Join | Doing::Doubt(_) => return false,
         }
@@ -197,7 +199,13 @@ impl<'a> Load<'a, '_> {
             let operation = match doing {
                 Doing::Operation(operation) => Some(operation),
                 Doing::Doubt(operation) | Doing::Settling(operation) => operation,
-                Doing::Nothing | Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) | Doing::Join => None,
+                Doing::Nothing
+                | Doing::Turn
+                | Doing::OrphanCollection
+                | Doing::Sweep(_)
+                | Doing::Move
+                | Doing::Keep
+                | Doing::Join => None,
             };
             if let Some(operation) = operation {
                 self.history.close(operation, now_ns);

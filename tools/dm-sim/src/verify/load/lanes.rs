@@ -18,6 +18,15 @@ const COLLECTIONS_PERCENT: u32 = 30;
 /// Of 100 calls of a lane after a death, so many are sweeps, in histories with [`WideOption::Sweeps`].
 const SWEEPS_PERCENT: u32 = 6;
 
+/// Of 100 calls of a lane between operations, so many look after parts, in histories with [`WideOption::Moves`].
+const PARTS_PERCENT: u32 = 25;
+
+/// Of 100 of these, so many have a part moved; the others do what was asked for.
+const MOVES_PERCENT: u32 = 40;
+
+/// How long a lane waits at most for a part that it has moved, in ns: some hundred requests.
+const MOVE_WAIT_NS: u64 = 1_000_000;
+
 /// Between two turns of a compute node that has nothing else to do, in ns: some heartbeats. An operation that waits until its
 /// deadline, which is many seconds, has to end before the history has too many steps.
 const TURNS_APART_NS: u64 = 30_000_000;
@@ -117,6 +126,26 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             *self.doing(at) = Doing::Sweep(of);
             return Some(Box::pin(async move { Ended::Swept(index.sweep(lane, row, IndexSet::default()).await) }));
         }
+        if self.left > 0
+            && index.has_owners()
+            && self.draw.wide.has(WideOption::Moves)
+            && self.wide.percent(PARTS_PERCENT)
+        {
+            if !self.wide.percent(MOVES_PERCENT) {
+                *self.doing(at) = Doing::Keep;
+                return Some(Box::pin(async move { Ended::Moved(index.keep_parts(lane).await) }));
+            }
+            *self.doing(at) = Doing::Move;
+            let drawn = self.wide.below(u32::MAX);
+            let to = self.rows[self.wide.below(self.rows.len() as u32) as usize];
+            return Some(Box::pin(async move {
+                let moved = match index.parts(lane).await {
+                    Ok(parts) => index.move_part(lane, drawn % parts.max(1), to, MOVE_WAIT_NS).await,
+                    Err(error) => Err(error),
+                };
+                Ended::Moved(moved)
+            }));
+        }
         if self.left == 0 && index.has_epochs() && self.keeps_turning(at.compute_node) {
             *self.doing(at) = Doing::Turn;
             return Some(Box::pin(async move {
@@ -183,6 +212,17 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                     self.may_come_back(true, now_ns);
                 }
             }
+            (Doing::Move | Doing::Keep, Ended::Moved(result)) => match result {
+                Ok(()) => self.met[WideOption::Moves as usize] += u64::from(doing == Doing::Move),
+                // The owner was not at it, or has died; the row has not opened the index, or its compute node has died.
+                Err(OpError {
+                    cause: Cause::Deadline { .. } | Cause::NotOwner { .. } | Cause::BadInput(_) | Cause::Verb(_),
+                    ..
+                }) => {}
+                // It has not opened the index yet, and there is no room for its log.
+                Err(OpError { cause: Cause::PoolFull, .. }) if self.draw.wide.has(WideOption::SmallPool) => {}
+                Err(error) => self.fail(None, error),
+            },
             (Doing::Sweep(_), Ended::Swept(Err(error)))
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
@@ -211,7 +251,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) if lane.is_unsettled() => {
+            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep
+                if lane.is_unsettled() =>
+            {
                 *self.doing(at) = Doing::Doubt(None);
             }
             _ => {}

@@ -48,7 +48,7 @@ impl Stage<'_> {
         let has_owners = self.opened[0].has_owners();
         if has_owners {
             // They end recoveries that they have begun, too.
-            self.leave(lanes, &alive[1..], history.injected.down.is_some());
+            self.leave(lanes, &alive, history.injected.down.is_some());
         }
         if has_owners && let Some(clocks) = self.setup.clocks(&self.opened, now_ns) {
             self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
@@ -148,18 +148,22 @@ impl Stage<'_> {
         self.findings.extend(wrong.into_iter().chain(goes_back).map(Finding::Structure));
     }
 
-    /// All but one of the compute nodes give up what they own. `excused`: a memory node is down.
-    fn leave(&mut self, lanes: &[&[Lane<'_>]], leaves: &[usize], excused: bool) {
+    /// Compute nodes that live give up what was asked for, and then all but the first one what they own. `excused`: a memory node
+    /// is down.
+    fn leave(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], excused: bool) {
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
-        for &node in leaves {
-            let (index, lane) = (self.opened[node], &lanes[node][0]);
-            for lane in lanes[node] {
-                let _ = block_on(lane, &mut fabric, index.settle(lane));
-            }
-            match block_on(lane, &mut fabric, index.leave(lane)).map(|run| run.result) {
-                Ok(Ok(())) => {}
-                _ if excused => {}
-                other => self.findings.push(Finding::Structure(format!("compute node {node} leaves: {other:?}"))),
+        for leaves in [false, true] {
+            for &node in alive.iter().skip(usize::from(leaves)) {
+                let (index, lane) = (self.opened[node], &lanes[node][0]);
+                for lane in lanes[node] {
+                    let _ = block_on(lane, &mut fabric, index.settle(lane));
+                }
+                let gives = if leaves { index.leave(lane) } else { index.keep_parts(lane) };
+                match block_on(lane, &mut fabric, gives).map(|run| run.result) {
+                    Ok(Ok(())) => {}
+                    _ if excused => {}
+                    other => self.findings.push(Finding::Structure(format!("compute node {node} leaves: {other:?}"))),
+                }
             }
         }
     }

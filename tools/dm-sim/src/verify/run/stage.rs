@@ -37,6 +37,7 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::LeaseClocks)
     .without(WideOption::Sweeps)
     .without(WideOption::SmallPool)
+    .without(WideOption::Moves)
     .without(WideOption::Rejoin);
 
 /// Of an insert of the items over an index, which has thirty requests, so many were long, once in some thousand histories.
@@ -320,6 +321,7 @@ pub(super) fn summary(error: &OpError) -> String {
     match error.cause {
         Cause::Verb(error) => error.status.name().to_owned(),
         Cause::Deadline { .. } => "deadline passed".to_owned(),
+        Cause::NotOwner { .. } => "the key belongs to another compute node, or to nobody".to_owned(),
         Cause::Retries { what, .. } => format!("gave up at {what}"),
         Cause::Corrupt { what, .. } => format!("corrupt: {what}"),
         cause => cause.to_string(),

@@ -8,6 +8,7 @@ use crate::members::{Member, WINDOW_BYTES, on_lane};
 use crate::report::text::{counted, counted_as};
 use dm_core::dex::log::replay::{Next, Replay};
 use dm_core::dex::log::ring::{Ring, RingDescription, RingHead, RingOwner};
+use dm_core::dex::ownership::table::{Table, TableShape};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
 use dm_core::remote::address::Address;
@@ -35,6 +36,10 @@ pub(in crate::commands) struct Ownership {
     free: u32,
     owned: u32,
     recovering: u32,
+    /// Owned, and asked for by another compute node.
+    draining: u32,
+    /// Given up for another compute node, which has not taken it yet.
+    kept: u32,
     corrupt: u32,
     /// The greatest epoch of an entry.
     epoch_max: u32,
@@ -114,6 +119,47 @@ impl Access<'_, '_> {
             ownership.broken = Some(what.to_owned());
         }
         Ok(Some(ownership))
+    }
+
+    /// The ranges of the keys of an index, in the order of keys: the first key, and the word. `None`: its keys have no owners, or no
+    /// compute node has opened it yet.
+    pub(in crate::commands) fn ranges(
+        &mut self,
+        entry: &IndexEntry,
+    ) -> Result<Option<Vec<(Vec<u8>, OwnerWord)>>, Failure> {
+        if entry.owners.is_null() {
+            return Ok(None);
+        }
+        let bad = |what: String| Failure::Run(format!("the ownership table of index \"{}\": {what}", entry.name()));
+        let offset = entry.owners.offset();
+        let header = self.read(HOME, offset, TableHeader::BYTES)?.map_err(|what| bad(what.to_owned()))?;
+        let header = TableHeader::from_prefix(&header).unwrap_or(TableHeader::ZERO);
+        header.entries(entry.number).map_err(|what| bad(what.to_owned()))?;
+        let shape = TableShape::new(header.key_bytes.get().into(), header.capacity.get());
+        let shape = shape.map_err(|error| bad(error.to_string()))?;
+        let mut image = Vec::new();
+        while image.len() < shape.bytes() {
+            let bytes = (shape.bytes() - image.len()).min(WINDOW_BYTES);
+            let read = self.read(HOME, offset + image.len() as u64, bytes)?;
+            image.extend(read.map_err(|what| bad(what.to_owned()))?);
+        }
+        let incarnation = self.pool.descriptions()[0].identity.pool_incarnation;
+        let table = Table::decode(shape, entry.number, incarnation, &image).map_err(|error| bad(error.to_string()))?;
+        let mut ranges: Vec<_> =
+            (0..table.count()).map(|number| (table.boundary(number).to_vec(), table.word(number))).collect();
+        ranges.sort_by(|(low, _), (other, _)| low.cmp(other));
+        Ok(Some(ranges))
+    }
+
+    /// The index whose log is in the ring of a row; `None`: it has no ring, or none that can be read.
+    pub(in crate::commands) fn ring_index(&mut self, member: &Member) -> Result<Option<IndexNumber>, Failure> {
+        let address = Address::from_bits(member.ring);
+        if address.is_null() {
+            return Ok(None);
+        }
+        let description = self.read(address.node(), address.offset(), RingDescription::BYTES)?.unwrap_or_default();
+        let description = RingDescription::from_prefix(&description).unwrap_or(RingDescription::ZERO);
+        Ok(IndexNumber::new(usize::from(description.index)))
     }
 
     fn read_words(
@@ -251,6 +297,11 @@ impl Ownership {
                 self.owned += 1;
                 of(row, |view| view.owned += 1);
             }
+            Ok(Owner::Draining { owner, .. }) => {
+                self.draining += 1;
+                of(owner, |view| view.owned += 1);
+            }
+            Ok(Owner::Kept(_)) => self.kept += 1,
             Ok(Owner::Recovering { finder, log }) => {
                 self.recovering += 1;
                 of(finder, |view| view.recovers += 1);
@@ -262,8 +313,9 @@ impl Ownership {
 
     /// What a walk from outside does not see, since compute nodes own keys. `None`: they own none.
     pub(in crate::commands) fn unseen(&self) -> Option<String> {
-        let owned = counted(u64::from(self.owned + self.recovering), "range");
-        (self.owned + self.recovering > 0).then(|| {
+        let with_owners = self.owned + self.draining + self.recovering;
+        let owned = counted(u64::from(with_owners), "range");
+        (with_owners > 0).then(|| {
             format!("{owned} of keys have owners, whose changes are seen as far as they have written them back")
         })
     }
@@ -282,14 +334,27 @@ impl Ownership {
 
     /// Lines for people.
     pub(super) fn render(&self, text: &mut String) -> std::fmt::Result {
-        let Self { table, broken, entries, capacity, free, owned, recovering, corrupt, epoch_max, owners } = self;
+        let Self {
+            table,
+            broken,
+            entries,
+            capacity,
+            free,
+            owned,
+            recovering,
+            draining,
+            kept,
+            corrupt,
+            epoch_max,
+            owners,
+        } = self;
         if let Some(what) = broken {
             writeln!(text, "  ownership table at {table:#x}: DAMAGED: {what}")?;
         }
         writeln!(
             text,
-            "  ownership table at {table:#x}: {}, room for {capacity}: {free} free, {owned} owned, {recovering} recovering, {corrupt} \
-             corrupt; epochs up to {epoch_max}",
+            "  ownership table at {table:#x}: {}, room for {capacity}: {free} free, {owned} owned, {draining} draining, {kept} kept, \
+             {recovering} recovering, {corrupt} corrupt; epochs up to {epoch_max}",
             counted_as(u64::from(*entries), "entry", "entries")
         )?;
         for OwnerView { row, state, owned, recovers, recovered, epoch_max, .. } in owners {

@@ -1,0 +1,74 @@
+//! Parts that move from one compute node to another and back, and owners that die while they give one up.
+
+use super::deaths::{KEYS, Told, empty_pool, kill, look, owner_word, with_owner, work};
+use super::*;
+use crate::mutants::{Mutant, with_planted};
+use crate::operation::Cause;
+
+const FIRST: RowId = RowId(1);
+const SECOND: RowId = RowId(2);
+const WAIT_NS: u64 = 1_000_000_000;
+
+fn moved(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, to: RowId) -> Result<(), OpError> {
+    pool.run(lane, dex.move_part(lane, 0, to, WAIT_NS))
+}
+
+/// A part goes to another compute node, which changes it, and comes back. Returns whether every answer was right.
+fn there_and_back() -> bool {
+    let (pool, mut told) = (empty_pool(), Told::default());
+    with_owner(&pool, FIRST.0, usize::MAX, |first, one| {
+        work(&pool, first, one, Level::Cache, &mut told);
+        let nobody = moved(&pool, first, one, SECOND).unwrap_err();
+        assert!(matches!(nobody.cause, Cause::BadInput(_)), "nobody lives there: {nobody:?}");
+        with_owner(&pool, SECOND.0, usize::MAX, |second, two| {
+            let without_log = moved(&pool, first, one, SECOND).unwrap_err();
+            assert!(matches!(without_log.cause, Cause::BadInput(_)), "{without_log:?}");
+            pool.run(two, second.take_part(two, 1)).unwrap();
+            moved(&pool, first, one, SECOND).unwrap();
+            assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Kept(SECOND)));
+            let refused = point(&pool, first, one, OperationKind::Get, 3, 0).unwrap_err();
+            assert!(matches!(refused.cause, Cause::NotOwner { row: SECOND, .. }), "{refused:?}");
+            assert!(look(&pool, second, two, &told, "where it went"));
+            assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Owned(SECOND)));
+            second.set_level(two, Level::Cache);
+            for key in 0..KEYS {
+                point(&pool, second, two, OperationKind::Upsert, key, 500 + key).unwrap();
+            }
+            moved(&pool, second, two, FIRST).unwrap();
+            pool.run(one, first.keep_parts(one)).unwrap();
+            assert_eq!(owner_word(&pool, 0).decode(), Ok(Owner::Owned(FIRST)), "it was kept for it");
+            (0..KEYS).all(|key| get(&pool, first, one, key) == Some(500 + key))
+        })
+    })
+}
+
+#[test]
+fn a_part_goes_and_comes_back_with_all_changes() {
+    assert!(there_and_back());
+    assert!(!with_planted(Some(Mutant::FRAMES_KEPT), there_and_back));
+}
+
+#[test]
+fn an_owner_may_die_at_any_line_of_a_move() {
+    let (mut deaths, mut handed_over) = (0, 0);
+    for lives in 0.. {
+        let (pool, mut told) = (empty_pool(), Told::default());
+        with_owner(&pool, SECOND.0, usize::MAX, |second, two| {
+            pool.run(two, second.take_part(two, 1)).unwrap();
+            with_owner(&pool, FIRST.0, usize::MAX, |first, one| {
+                work(&pool, first, one, Level::Log, &mut told);
+                pool.lives.set(lives);
+                let _ = pool.try_run(one, first.move_part(one, 0, SECOND, WAIT_NS));
+            });
+            handed_over += u32::from(matches!(owner_word(&pool, 0).decode(), Ok(Owner::Kept(_))));
+            deaths += u32::from(pool.lives.get() == 0);
+            kill(&pool, FIRST.0);
+            assert!(look(&pool, second, two, &told, &std::format!("after {lives} lines")));
+            pool.run(two, second.validate(two)).unwrap();
+        });
+        if handed_over == 2 {
+            break;
+        }
+    }
+    assert!(deaths > 5, "{deaths}");
+}
