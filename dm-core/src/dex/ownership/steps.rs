@@ -283,7 +283,8 @@ impl TableSite<'_> {
         let stored = lane.port().with(|scratch| scratch.get(at..).and_then(Row::from_prefix)).unwrap_or(Row::ZERO);
         match stored.decode() {
             Ok(life) if life.state != RowState::Live => bad("a row without a compute node that lives"),
-            Ok(life) if life.life.is_none_or(|life| life.ring == 0) => {
+            // Without recovery rings are not announced.
+            Ok(life) if self.recovery.is_some() && life.life.is_none_or(|life| life.ring == 0) => {
                 bad("a compute node without a log ring: it has not opened the index, and cannot own keys")
             }
             Ok(_) => Ok(()),

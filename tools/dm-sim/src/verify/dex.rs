@@ -78,6 +78,8 @@ impl TreeKind for Dex {
             Mutant::LEFT_BEFORE_RETIRED,
             Mutant::TORN_PAGE_LEFT,
             Mutant::REVIVED_BEFORE_FLUSH,
+            Mutant::TENURE_UNCHECKED_BEHIND_READ,
+            Mutant::DRAINED_WITHOUT_FILLS,
         ]
     }
 

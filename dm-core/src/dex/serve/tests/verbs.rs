@@ -68,6 +68,11 @@ fn lanes_share_flights() {
 
 /// An index of keys 0, 60, 120 and so on, with values 0, 1, 2 and so on, of whose leaves most are not admitted.
 fn with_unadmitted<R>(test: impl FnOnce(&Pool, &Dex<'_>, &Lane<'_>) -> R) -> R {
+    lanes_with_unadmitted(|pool, dex, lanes| test(pool, dex, &lanes[0]))
+}
+
+/// The same, of several lanes.
+fn lanes_with_unadmitted<R>(test: impl FnOnce(&Pool, &Dex<'_>, &[Lane<'_>]) -> R) -> R {
     let setup = Setup { frames: 8, admission: Admission::per_10_000(0), ..SETUP };
     with_index(setup, |pool, dex, lanes| {
         let lane = &lanes[0];
@@ -76,7 +81,7 @@ fn with_unadmitted<R>(test: impl FnOnce(&Pool, &Dex<'_>, &Lane<'_>) -> R) -> R {
             point(pool, dex, lane, OperationKind::Insert, 60 * key, key).unwrap();
         }
         pool.run(lane, dex.flush_all(lane)).unwrap();
-        test(pool, dex, lane)
+        test(pool, dex, lanes)
     })
 }
 
@@ -181,4 +186,59 @@ fn a_tenure_that_ends_while_an_operation_reads_ends_the_operation_or_has_it_begi
             assert!(!lane.is_unsettled());
         });
     }
+}
+
+/// A get READs its leaf, and its entry is handed over meanwhile. Returns whether it is refused.
+fn a_read_ends_with_its_tenure() -> bool {
+    with_unadmitted(|pool, dex, lane| {
+        set(dex, lane, 5, 0, 0);
+        let mut future = Box::pin(dex.execute(lane, Operation::point(OperationKind::Get)));
+        lane.port().start();
+        assert!(matches!(poll_once(lane.port(), future.as_mut()), Step::Requests));
+        let word = dex.partition().word(0);
+        dex.partition().note(0, word.ask(OTHER).unwrap(), word).unwrap();
+        matches!(pool.run(lane, future), Err(OpError { cause: Cause::NotOwner { .. }, .. }))
+    })
+}
+
+#[test]
+fn a_read_whose_entry_is_handed_over_meanwhile_is_refused() {
+    assert!(a_read_ends_with_its_tenure());
+    assert!(!with_planted(Some(Mutant::TENURE_UNCHECKED_BEHIND_READ), a_read_ends_with_its_tenure));
+}
+
+/// A lane has READ a leaf that is not admitted, and has not written it back. Returns whether its entry is drained afterwards only.
+fn a_drain_waits_for_fills() -> bool {
+    lanes_with_unadmitted(|pool, dex, lanes| {
+        let (changer, drainer) = (&lanes[0], &lanes[1]);
+        // The leaf of this key is in no frame.
+        let key = (0..60).map(|key| 60 * key).find(|key| {
+            pool.taken();
+            get(pool, dex, changer, *key);
+            pool.taken() == [READ_LEAF]
+        });
+        set(dex, changer, key.unwrap(), 7, 0);
+        let mut change = Box::pin(dex.execute(changer, Operation::point(OperationKind::Upsert)));
+        changer.port().start();
+        assert!(matches!(poll_once(changer.port(), change.as_mut()), Step::Requests));
+        drainer.begin(1_000_000_000);
+        let mut drain = Box::pin(dex.drain_entry(drainer, 0));
+        drainer.port().start();
+        for _ in 0..64 {
+            match poll_once(drainer.port(), drain.as_mut()) {
+                Step::Done(_) => return false,
+                Step::Requests => _ = pool.execute(drainer),
+                Step::Waiting => {}
+            }
+        }
+        assert_eq!(pool.run(changer, change), Ok(Outcome::Replaced));
+        pool.run(drainer, drain).unwrap();
+        true
+    })
+}
+
+#[test]
+fn an_entry_is_not_drained_while_a_lane_has_a_leaf_of_it_that_is_not_admitted() {
+    assert!(a_drain_waits_for_fills());
+    assert!(!with_planted(Some(Mutant::DRAINED_WITHOUT_FILLS), a_drain_waits_for_fills));
 }
