@@ -52,6 +52,8 @@ impl TreeKind for Dex {
             Mark::REDO_REPLAYED,
             Mark::REPAIRER_DIED,
             Mark::LOG_RESTARTED,
+            // With the option moves only.
+            Mark::ENTRY_HANDED_OVER,
             Mark::RING_REPLACED,
         ]
     }
