@@ -97,7 +97,7 @@ fn a_session_that_has_nothing_of_an_index_is_closed() {
 fn parts_move_while_they_are_in_use() {
     let pool = pool_here(2);
     let sessions = [open(&pool), open(&pool)];
-    let wait = Duration::from_secs(60);
+    let wait = Duration::from_mins(1);
     let rows = sessions.each_ref().map(|session| session.member().row);
     assert!(sessions[0].move_part(0, RowId(99), wait).is_err(), "nobody lives there");
     for (session, n) in sessions.iter().zip([0, KEYS - 1]) {

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! **Entries are taken when they are needed.** The first compute node that operates on a key of a free entry owns it until
-//! it leaves, or until somebody has the entry moved (`moves`). A program that wants a certain division has each compute node begin with its own keys.
+//! it leaves, or until somebody has the entry moved (`moves`). A program that wants a certain division has each compute node
+//! begin with its own keys.
 //!
 //! **One lane at a time** opens, creates leaves, or takes an entry ([`Taking`]): the others wait, and a lane that waited for
 //! an entry takes what came of it. So a recovery has the page store's dirty list for one entry only, and the compute

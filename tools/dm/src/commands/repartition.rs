@@ -1,18 +1,16 @@
 //! `dm repartition`: which compute node has which range of the keys of an index, and ranges that move to another one while
 //! the index is in use.
 
-use super::inspect::owners::Access;
+use super::inspect::owners::{Access, KeyRange};
 use crate::failure::{Failure, print};
 use crate::members::{members, with_read_access};
 use crate::notation::{Format, show};
 use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, seconds, with_tool};
-use dm_core::index::Index;
 use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::owners::{Owner, OwnerWord};
+use dm_core::remote::owners::Owner;
 use dm_host::pool::Pool;
-use dm_host::solo::block_on;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -51,8 +49,7 @@ pub(super) struct Arguments {
 
 /// What the ownership table says, in the order of keys; and which rows can own keys.
 struct Ranges {
-    /// The first key, and the word.
-    ranges: Vec<(Vec<u8>, OwnerWord)>,
+    ranges: Vec<KeyRange>,
     /// Rows of compute nodes that live and have the index open.
     rows: Vec<RowId>,
 }
@@ -85,20 +82,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Ok(())
     })?;
-    let mut text: String = moves.iter().map(|(range, to)| format!("range {range} is row {}'s\n", to.0)).collect();
-    if moves.is_empty() {
-        text.push_str("nothing to move\n");
-    }
-    print(&text)
+    let lines: Vec<String> = moves.iter().map(|(range, to)| format!("range {range} moves to row {}\n", to.0)).collect();
+    let text = lines.concat();
+    print(if text.is_empty() { "nothing to move\n" } else { &text })
 }
 
 fn move_one(tool: &mut Tool<'_, '_, '_, '_>, (range, to): (u32, RowId), wait: Duration) -> Result<(), OpError> {
-    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-    let moved = block_on(tool.fabric, tool.lane, tool.index.move_part(tool.lane, range, to, wait_ns));
-    if tool.lane.in_doubt() {
-        let _ = block_on(tool.fabric, tool.lane, tool.index.settle(tool.lane));
-    }
-    match moved {
+    match tool.move_part(range, to, wait) {
         Err(OpError { cause: Cause::Deadline { .. }, .. }) => Err(OpError {
             cause: Cause::BadInput("its owner has not given it up in time, and keeps it"),
             effect: Effect::None,
@@ -153,9 +143,8 @@ impl Ranges {
     fn balanced(&self) -> Vec<(u32, RowId)> {
         let mut of: BTreeMap<RowId, Vec<u32>> = self.rows.iter().map(|row| (*row, Vec::new())).collect();
         for (number, (_, word)) in (0..).zip(&self.ranges) {
-            let row = match word.owner() {
-                Ok(Owner::Owned(row) | Owner::Kept(row) | Owner::Draining { receiver: row, .. }) => row,
-                _ => continue,
+            let Ok(Owner::Owned(row) | Owner::Kept(row) | Owner::Draining { receiver: row, .. }) = word.owner() else {
+                continue;
             };
             if let Some(ranges) = of.get_mut(&row) {
                 ranges.push(number);
@@ -180,6 +169,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dm_core::remote::owners::OwnerWord;
 
     #[test]
     fn ranges_are_evened_with_the_fewest_moves() {

@@ -163,3 +163,31 @@ fn keys_are_cut_as_the_creator_says() {
     dm(&format!("load {pool} --index other {LEASE} {dump}")).good();
     dm(&format!("check {pool} {LEASE} --records")).good();
 }
+
+#[test]
+fn ranges_of_keys_are_shown_and_moved() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name it --index dex --entries 4")).good();
+    dm(&format!("create {pool} --name others --index sherman")).good();
+    let repartition = |options: &str| dm(&format!("repartition {pool} {LEASE} {options}"));
+    repartition("--index it").bad(1, &["no compute node has opened it"]);
+    repartition("--index others").bad(1, &["its keys have no owners"]);
+    repartition("--index nobody").bad(1, &["no index \"nobody\""]);
+    repartition("--index it --move 1").bad(2, &["--to"]);
+    let (mut owner, _) = shell_on(&pool, "it");
+    let listed = repartition("--index it").good();
+    let row: u32 = listed.lines().last().and_then(|line| line.rsplit(' ').next()).unwrap().parse().unwrap();
+    assert!(listed.contains("4 ranges") && listed.contains(&format!(": row {row}\n")), "{listed}");
+    repartition(&format!("--index it --move 9 --to {row}")).bad(2, &["--move 9", "has 4 ranges"]);
+    repartition("--index it --move 2 --to 99").bad(1, &["range 2 does not move to row 99"]);
+    assert_eq!(repartition("--index it --balance").good(), "nothing to move\n");
+    // Nobody has this one.
+    let moved = repartition(&format!("--index it --move 2 --to {row}")).good();
+    assert_eq!(moved, format!("range 2 moves to row {row}\n"));
+    assert!(repartition("--index it").good().contains(&format!("kept for row {row}")));
+    assert_eq!(inspected(&pool)["indexes"][0]["owners"]["kept"], 1);
+    drop(owner.stdin.take());
+    assert!(owner.wait().unwrap().success());
+    assert_eq!(inspected(&pool)["indexes"][0]["owners"]["free"], 4, "it has left, and what was kept for it is free");
+}

@@ -158,6 +158,10 @@ impl Stage<'_> {
                 for lane in lanes[node] {
                     let _ = block_on(lane, &mut fabric, index.settle(lane));
                 }
+                if !leaves && self.setup.draw.wide.has(WideOption::Moves) {
+                    // A part may be kept for a compute node whose first operation was dropped while it opened the index.
+                    let _ = block_on(lane, &mut fabric, index.parts(lane));
+                }
                 let gives = if leaves { index.leave(lane) } else { index.keep_parts(lane) };
                 match block_on(lane, &mut fabric, gives).map(|run| run.result) {
                     Ok(Ok(())) => {}

@@ -82,6 +82,9 @@ pub(super) struct RingView {
     broken: Option<String>,
 }
 
+/// A range of keys: the first key, and the word that says who has it.
+pub(in crate::commands) type KeyRange = (Vec<u8>, OwnerWord);
+
 /// Read access to a pool.
 pub(in crate::commands) struct Access<'a, 'm> {
     pub(in crate::commands) pool: &'a Pool,
@@ -123,10 +126,7 @@ impl Access<'_, '_> {
 
     /// The ranges of the keys of an index, in the order of keys: the first key, and the word. `None`: its keys have no owners, or no
     /// compute node has opened it yet.
-    pub(in crate::commands) fn ranges(
-        &mut self,
-        entry: &IndexEntry,
-    ) -> Result<Option<Vec<(Vec<u8>, OwnerWord)>>, Failure> {
+    pub(in crate::commands) fn ranges(&mut self, entry: &IndexEntry) -> Result<Option<Vec<KeyRange>>, Failure> {
         if entry.owners.is_null() {
             return Ok(None);
         }

@@ -130,6 +130,10 @@ impl<'t, 'a, 'i, 's, 'm> Shell<'t, 'a, 'i, 's, 'm> {
     pub(super) fn line(&mut self, line: &str) -> Result<Next, Error> {
         let words = words(line)?;
         let [verb, arguments @ ..] = words.as_slice() else { return Ok(Next::Line) };
+        if self.tool.index.has_parts() {
+            // If that fails, whoever has asked for a part asks again.
+            let _ = self.tool.keep_parts();
+        }
         let verb = verb.text.as_str();
         let kind = match (verb, arguments) {
             (comment, _) if comment.starts_with('#') => return Ok(Next::Line),
