@@ -96,14 +96,14 @@ pub trait Index: Sync {
     }
 
     /// Into how many parts the keys are cut, if they have owners: one compute node at a time serves a part, and another
-    /// one's operations on its keys end with [`Cause::NotOwner`](crate::operation::Cause::NotOwner). 0: any compute node
+    /// one's operations on its keys end with [`Cause::NotOwner`]. 0: any compute node
     /// serves any key. Opens the index, where a compute node has to learn the boundaries of the parts.
     fn parts<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<u32, OpError>> + 'a {
         async { Ok(0) }
     }
 
     /// Takes a part, unless a compute node that lives has it: then the error is
-    /// [`Cause::NotOwner`](crate::operation::Cause::NotOwner). An operation on a key of the part takes it, too, but does not
+    /// [`Cause::NotOwner`]. An operation on a key of the part takes it, too, but does not
     /// wait until it is known whether an owner that is silent is dead; this does, for a lease.
     fn take_part<'a>(&'a self, _lane: &'a Lane<'_>, _part: u32) -> impl Future<Output = Result<(), OpError>> + 'a {
         async { Ok(()) }
@@ -118,7 +118,7 @@ pub trait Index: Sync {
 
     /// Moves a part to the compute node of row `to`, which has opened the index: asks its owner, and waits until that has given
     /// the part up, `wait_ns` at most. Then the owner keeps it, and the error is
-    /// [`Cause::Deadline`](crate::operation::Cause::Deadline).
+    /// [`Cause::Deadline`].
     fn move_part<'a>(
         &'a self,
         _lane: &'a Lane<'_>,
