@@ -7,13 +7,14 @@
 //! | replay leaves acknowledged records out | `replay-stops-early` |
 //! | replay finds no ring, or another one | `row-freed-while-named` |
 //! | a torn page stays torn | `image-omitted`, `torn-leaf-left`, `torn-page-left` |
-//! | a page that is not in the pool counts as clean | `flushed-taken-for-done` |
+//! | a page that is not in the pool counts as clean | `flushed-taken-for-done`, `handed-over-unflushed` |
 //! | a page goes back to an earlier state | `old-image-over-whole-page`, `leaf-lsn-ignored` |
 //! | what a finder acknowledges is in a ring that nobody replays | `admission-before-word` |
 //! | an answer tells what a death takes back | `undurable-read-answered` |
 //! | a compute node that others took for dead answers from its cache | `lease-unchecked-on-a-hit` |
 //! | lanes wait for a page that nobody brings | `fill-dropped` |
-//! | an answer, or a page in a frame, is of a time when another compute node has the keys | `tenure-unchecked-behind-read`, `old-fill-kept`, `frames-kept`, `drained-without-fills` |
+//! | an answer is of a time when another compute node has the keys | `tenure-unchecked-behind-read` |
+//! | a page in a frame is | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -58,6 +59,8 @@ crate::mutants::declare_mutants! {
     TENURE_UNCHECKED_BEHIND_READ = "tenure-unchecked-behind-read" => Wide,
     /// A leaf comes into a frame although its entry was handed over since it was READ.
     OLD_FILL_KEPT = "old-fill-kept" => Wide,
+    /// An entry is handed over with pages that are not written back.
+    HANDED_OVER_UNFLUSHED = "handed-over-unflushed" => Wide,
     /// An entry is handed over while its pages are in frames, clean; they are there when it comes back.
     FRAMES_KEPT = "frames-kept" => Wide,
     /// An entry is handed over while lanes have fills of its pages, and may WRITE them.

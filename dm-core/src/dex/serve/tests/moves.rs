@@ -13,6 +13,22 @@ fn moved(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, to: RowId) -> Result<(), O
     pool.run(lane, dex.move_part(lane, 0, to, WAIT_NS))
 }
 
+/// Changes every key in the owner's memory, and hands the part over. Returns whether the receiver sees the changes.
+fn handed_over(
+    pool: &Pool,
+    (owner, owners_lane): (&Dex<'_>, &Lane<'_>),
+    (receiver, lane): (&Dex<'_>, &Lane<'_>),
+    to: RowId,
+    from: u64,
+) -> bool {
+    owner.set_level(owners_lane, Level::Cache);
+    for key in 0..KEYS {
+        point(pool, owner, owners_lane, OperationKind::Upsert, key, from + key).unwrap();
+    }
+    moved(pool, owner, owners_lane, to).unwrap();
+    (0..KEYS).all(|key| get(pool, receiver, lane, key) == Some(from + key))
+}
+
 /// A part goes to another compute node, which changes it, and comes back. Returns whether every answer was right.
 fn there_and_back() -> bool {
     let (pool, mut told) = (empty_pool(), Told::default());
@@ -42,10 +58,25 @@ fn there_and_back() -> bool {
     })
 }
 
+/// A part goes there and back, each time with changes that are in its owner's memory only.
+fn changes_go_along() -> bool {
+    let pool = empty_pool();
+    with_owner(&pool, FIRST.0, usize::MAX, |first, one| {
+        pool.run(one, first.take_part(one, 0)).unwrap();
+        with_owner(&pool, SECOND.0, usize::MAX, |second, two| {
+            pool.run(two, second.take_part(two, 1)).unwrap();
+            handed_over(&pool, (first, one), (second, two), SECOND, 300)
+                && handed_over(&pool, (second, two), (first, one), FIRST, 400)
+        })
+    })
+}
+
 #[test]
 fn a_part_goes_and_comes_back_with_all_changes() {
     assert!(there_and_back());
     assert!(!with_planted(Some(Mutant::FRAMES_KEPT), there_and_back));
+    assert!(changes_go_along());
+    assert!(!with_planted(Some(Mutant::HANDED_OVER_UNFLUSHED), changes_go_along));
 }
 
 #[test]
