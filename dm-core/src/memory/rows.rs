@@ -128,7 +128,8 @@ const TENANTS: usize = 16;
 /// Words of rows, READ once each, for a caller that asks about the same rows again and again.
 ///
 /// A word is of some instant since this value was made, so it may be old. What it says of departed compute nodes stays
-/// true: a row never gets an incarnation back. Of those that it says are in the pool, some may have departed since.
+/// true: a row never gets an incarnation back. Of those that it says are in the pool, some may have departed since. Of those
+/// that have joined since it says nothing ([`RowWord::is_gone`]).
 #[derive(Debug)]
 pub(crate) struct Tenants([(RowId, RowWord); TENANTS]);
 

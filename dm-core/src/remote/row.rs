@@ -118,10 +118,11 @@ impl RowWord {
     }
 
     /// Whether incarnation `incarnation` of this row is over: nothing that it posted can take effect any more, and no
-    /// lock names it.
+    /// lock names it. A later one than the word's is not: the word was READ before that compute node joined.
     #[inline]
     pub const fn is_gone(self, incarnation: u16) -> bool {
-        matches!(self.state(), Some(RowState::Free)) || self.incarnation() != incarnation as u32
+        let is_free = matches!(self.state(), Some(RowState::Free));
+        (incarnation as u32) < self.incarnation() || incarnation as u32 == self.incarnation() && is_free
     }
 
     /// Low bits of the joiner's token.
@@ -276,4 +277,20 @@ pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
 /// Byte offset of the line that says which chunks are closed.
 pub(crate) const fn closed_offset(geometry: &NodeGeometry) -> u64 {
     geometry.row_offset(RowId(0)) + Row::BYTES as u64 - (LINE_WORDS * 8) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_word_says_nothing_of_an_incarnation_that_came_later() {
+        let word = |incarnation, state| Member { row: RowId(3), incarnation, nonce: 7 }.word().with_state(state);
+        for (state, is_gone) in [(RowState::Live, false), (RowState::Dead, false), (RowState::Free, true)] {
+            let word = word(5, state);
+            assert!(word.is_gone(4), "an earlier one");
+            assert_eq!(word.is_gone(5), is_gone, "{state:?}");
+            assert!(!word.is_gone(6), "it has joined since the word was READ: {state:?}");
+        }
+    }
 }
