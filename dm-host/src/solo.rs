@@ -3,8 +3,10 @@
 
 use crate::clock::lease_us;
 use dm_core::fabric::{Fabric, Posted};
+use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
+use dm_core::operation::OpError;
 use dm_core::port::State;
 use dm_core::verbs::Verb;
 use std::future::Future;
@@ -32,6 +34,18 @@ pub fn block_on<'m, F: Fabric<'m>, T>(fabric: &mut F, lane: &Lane<'m>, future: i
     }
     port.reset();
     result
+}
+
+/// As [`block_on`], for something that `index` does. Then settles the lane, if that has left it in doubt. Returns both results.
+pub fn block_on_index<'m, F: Fabric<'m>, T>(
+    fabric: &mut F,
+    lane: &Lane<'m>,
+    index: &impl Index,
+    future: impl Future<Output = T>,
+) -> (T, Result<(), OpError>) {
+    let result = block_on(fabric, lane, future);
+    let settled = if lane.in_doubt() { block_on(fabric, lane, index.settle(lane)) } else { Ok(()) };
+    (result, settled)
 }
 
 /// Executes what the only lane submitted.

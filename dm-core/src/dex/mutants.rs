@@ -13,8 +13,8 @@
 //! | an answer tells what a death takes back | `undurable-read-answered` |
 //! | a compute node that others took for dead answers from its cache | `lease-unchecked-on-a-hit` |
 //! | lanes wait for a page that nobody brings | `fill-dropped` |
-//! | an answer is of a time when another compute node has the keys | `tenure-unchecked-behind-read` |
-//! | a page in a frame is | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
+//! | a compute node answers about keys that another one owns by then | `tenure-unchecked-behind-read` |
+//! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -61,7 +61,7 @@ crate::mutants::declare_mutants! {
     OLD_FILL_KEPT = "old-fill-kept" => Wide,
     /// An entry is handed over with pages that are not written back.
     HANDED_OVER_UNFLUSHED = "handed-over-unflushed" => Wide,
-    /// An entry is handed over while its pages are in frames, clean; they are there when it comes back.
+    /// A compute node hands an entry over and keeps clean pages of it in frames. It reads them again when it gets the entry back.
     FRAMES_KEPT = "frames-kept" => Wide,
     /// An entry is handed over while lanes have fills of its pages, and may WRITE them.
     DRAINED_WITHOUT_FILLS = "drained-without-fills" => Wide,

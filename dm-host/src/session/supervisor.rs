@@ -23,7 +23,7 @@ use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
 use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
-use crate::solo::block_on;
+use crate::solo::{block_on, block_on_index};
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -391,19 +391,15 @@ fn give_up(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>) -> Result<()
     settled(index, fabric, &lane, index.leave(&lane))
 }
 
-/// Runs something on the lane, and settles that if need be: what gave up under a lock leaves it. Ties the lane's lifetime to the
-/// fabric's.
+/// Runs something on the lane, and settles the lane if that gave up under a lock. Ties the lane's lifetime to the fabric's.
 fn settled<R>(
     index: &Watched<'_, impl Index>,
     fabric: &mut AnyFabric,
     lane: &Lane<'_>,
     doing: impl Future<Output = Result<R, OpError>>,
 ) -> Result<R, OpError> {
-    let done = block_on(fabric, lane, doing);
-    if lane.in_doubt() {
-        block_on(fabric, lane, index.settle(lane))?;
-    }
-    done
+    let (done, settled) = block_on_index(fabric, lane, index, doing);
+    settled.and(done)
 }
 
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.

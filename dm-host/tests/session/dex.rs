@@ -117,7 +117,7 @@ fn parts_move_while_they_are_in_use() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Whoever has a key has its last value.
+            // The session that owns a key returns its last value.
             let mut rng = 1_u64;
             while !is_over.load(Ordering::Relaxed) {
                 rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -16,7 +16,7 @@ use dm_host::fabric::any::AnyFabric;
 use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::pool::{Pool, PoolError};
-use dm_host::solo::block_on;
+use dm_host::solo::{block_on, block_on_index};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -176,18 +176,19 @@ impl Tool<'_, '_, '_, '_> {
 
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
-        settled(&self.index, self.fabric, self.lane, self.index.execute(self.lane, operation))
+        // What settling fails at would say less than the operation's result.
+        block_on_index(self.fabric, self.lane, &self.index, self.index.execute(self.lane, operation)).0
     }
 
     /// Gives up parts of the keys that others have asked for: for a command that keeps an index open.
     pub(crate) fn keep_parts(&mut self) -> Result<(), OpError> {
-        settled(&self.index, self.fabric, self.lane, self.index.keep_parts(self.lane))
+        block_on_index(self.fabric, self.lane, &self.index, self.index.keep_parts(self.lane)).0
     }
 
     /// See [`Index::move_part`].
     pub(crate) fn move_part(&mut self, part: u32, to: RowId, wait: Duration) -> Result<(), OpError> {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        settled(&self.index, self.fabric, self.lane, self.index.move_part(self.lane, part, to, wait_ns))
+        block_on_index(self.fabric, self.lane, &self.index, self.index.move_part(self.lane, part, to, wait_ns)).0
     }
 
     /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
@@ -211,7 +212,7 @@ impl Tool<'_, '_, '_, '_> {
     /// Takes all keys of an index whose keys have owners. Fails if a compute node that lives has some: it would refuse
     /// their keys to this one, and has changes that are not in the pool.
     pub(crate) fn take_all_keys(&mut self) -> Result<(), Failure> {
-        match settled(&self.index, self.fabric, self.lane, self.index.take_all_parts(self.lane)) {
+        match block_on_index(self.fabric, self.lane, &self.index, self.index.take_all_parts(self.lane)).0 {
             Ok(_) => Ok(()),
             Err(OpError { cause: Cause::NotOwner { row, .. }, .. }) => Err(Failure::Run(format!(
                 "index \"{}\": {} owns some of its keys, and no other compute node can read or write those: close the program \
@@ -403,26 +404,8 @@ pub(crate) fn with_tools<R>(
     .map_err(Failure::run)?
 }
 
-/// Runs something on the lane, and settles that if need be. Ties the lane's lifetime to the fabric's.
-fn settled<R>(
-    index: &AnyIndex<'_, '_, '_>,
-    fabric: &mut AnyFabric,
-    lane: &Lane<'_>,
-    doing: impl Future<Output = Result<R, OpError>>,
-) -> Result<R, OpError> {
-    let done = block_on(fabric, lane, doing);
-    if lane.in_doubt() {
-        // Its own error would say less than what was done.
-        let _ = block_on(fabric, lane, index.settle(lane));
-    }
-    done
-}
-
 /// Ties the lane's lifetime to the fabric's.
 fn leave(index: &AnyIndex<'_, '_, '_>, fabric: &mut AnyFabric, lane: &Lane<'_>) -> Result<(), OpError> {
-    let left = block_on(fabric, lane, index.leave(lane));
-    if lane.in_doubt() {
-        block_on(fabric, lane, index.settle(lane))?;
-    }
-    left
+    let (left, settled) = block_on_index(fabric, lane, index, index.leave(lane));
+    settled.and(left)
 }

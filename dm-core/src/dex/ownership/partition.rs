@@ -216,8 +216,8 @@ impl<'s> Partition<'s> {
         Ok(())
     }
 
-    /// How many changes of words were noted. Whoever READs a page that may come into a frame asks before the READ, and when it has
-    /// a fill of the page: see [`Partition::may_keep`].
+    /// How many changes of words were noted. A lane asks this once it has the fill of a page, and before it READs the page: see
+    /// [`Partition::may_keep`].
     pub fn changes(&self) -> u32 {
         fence(Ordering::SeqCst);
         self.changes.load(Ordering::SeqCst)

@@ -9,8 +9,7 @@
 //!                          fill goes on
 //! ```
 //!
-//! Nobody copies the table, and no page is copied: pages stay where they are in the pool, and only the word says who may cache
-//! them.
+//! Neither the table nor a page is copied. Pages stay where they are in the pool; the word says which compute node may cache them.
 //!
 //! **Linearization.** The owner serves the entry until it has noted the DRAINING word, under the epoch of its tenure: it is the
 //! only one that writes the entry's leaves until its own CAS. Afterwards an operation that had begun is refused: a change by
@@ -21,8 +20,9 @@
 //! **Splits and merges** that are under way have frozen their leaves, and are awaited; one that has not stamped its leaves
 //! yet is refused by the tenure. What comes behind, the parent's link, is a shared node's, and any compute node may do it.
 //!
-//! **The log.** Records of the entry stay in the owner's ring, under an epoch that is below all that follow. What they say is in
-//! the pages, whose LSNs are not below theirs. So whoever replays this ring for other entries passes them over.
+//! **The log.** Records of the entry stay in the owner's ring. Their epoch is below all later ones of the entry. The pages contain
+//! what these records say, and have LSNs at least as great. So a replay of this ring skips these records, also after the
+//! entry has come back to this compute node.
 //!
 //! **Deaths.** Of the one that asked: nothing is lost; the owner gives the entry up all the same. Of the owner before its
 //! CAS: the entry is recovered from its ring, as an owned one; after it, nothing is left to do. Of the receiver before it

@@ -117,7 +117,7 @@ fn read(pool: &Pool, name: &str) -> Result<Ranges, Failure> {
 }
 
 impl Ranges {
-    /// One line for each range, and who could have some.
+    /// One line for each range, and one with the rows that can own ranges.
     fn text(&self, index: &str) -> String {
         let mut lines = vec![format!("index \"{index}\": {}", counted(self.ranges.len() as u64, "range"))];
         for (number, (low, word)) in self.ranges.iter().enumerate() {

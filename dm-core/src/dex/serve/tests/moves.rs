@@ -29,7 +29,7 @@ fn handed_over(
     (0..KEYS).all(|key| get(pool, receiver, lane, key) == Some(from + key))
 }
 
-/// A part goes to another compute node, which changes it, and comes back. Returns whether every answer was right.
+/// One compute node hands a part over to another one, which changes it and hands it back. Returns whether every answer was right.
 fn there_and_back() -> bool {
     let (pool, mut told) = (empty_pool(), Told::default());
     with_owner(&pool, FIRST.0, usize::MAX, |first, one| {

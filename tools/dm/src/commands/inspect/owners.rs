@@ -82,7 +82,7 @@ pub(super) struct RingView {
     broken: Option<String>,
 }
 
-/// A range of keys: the first key, and the word that says who has it.
+/// A range of keys: its first key, and its ownership word.
 pub(in crate::commands) type KeyRange = (Vec<u8>, OwnerWord);
 
 /// Read access to a pool.

@@ -131,7 +131,7 @@ impl<'t, 'a, 'i, 's, 'm> Shell<'t, 'a, 'i, 's, 'm> {
         let words = words(line)?;
         let [verb, arguments @ ..] = words.as_slice() else { return Ok(Next::Line) };
         if self.tool.index.has_parts() {
-            // If that fails, whoever has asked for a part asks again.
+            // If this fails, the compute node that wants the part asks again.
             let _ = self.tool.keep_parts();
         }
         let verb = verb.text.as_str();
