@@ -152,6 +152,7 @@ fn main() {
             fencing: false,
             crash_atomic_bytes: 8,
             write_turn_ns_min: 0,
+            call_bytes_max: 0,
         },
         options: Options::default(),
         recovery: None,

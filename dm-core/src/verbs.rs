@@ -28,7 +28,7 @@ pub struct NodeId(pub u16);
 #[repr(transparent)]
 pub struct LaneId(pub u16);
 
-/// What is asked. The first six travel to a memory node; the rest are for the driver of the lane.
+/// What is asked. The driver of the lane executes those that are local ([`Verb::is_local`]); the others travel to a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verb {
@@ -52,6 +52,9 @@ pub enum Verb {
     Park = 8,
     /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
     Wake = 9,
+    /// Have the memory node's processor execute a request of `bytes` bytes at scratch `local`; its answer, of at most
+    /// `operands[0]` bytes, replaces the request. See [`CallAnswer`] for the completion's value.
+    Call = 10,
 }
 
 impl Verb {
@@ -73,6 +76,7 @@ impl Verb {
             Self::Pause => "pause",
             Self::Park => "park",
             Self::Wake => "wake",
+            Self::Call => "call",
         }
     }
 }
@@ -168,6 +172,8 @@ labels! {
     Image = "image",
     /// A word of an ownership table, or the table.
     Owner = "owner",
+    /// A search that a memory node's processor does.
+    Search = "search",
 }
 
 bitflags! {
@@ -189,6 +195,38 @@ bitflags! {
 
 /// Payload bytes a request can carry in its operands.
 pub const INLINE_BYTES_MAX: usize = 32;
+
+/// Bytes of a call's request, and of its answer, at most: a page.
+pub const CALL_BYTES_MAX: usize = 4096;
+
+/// The value of the completion of a [`Verb::Call`]: answer bytes 16 bits, calls that waited 16, service time in ns 32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CallAnswer(pub u64);
+
+impl CallAnswer {
+    /// An answer of `bytes` bytes, in front of which `queued` calls waited, and for which a processor worked `service_ns`.
+    pub const fn new(bytes: usize, queued: u16, service_ns: u32) -> Self {
+        let bytes = if bytes > CALL_BYTES_MAX { CALL_BYTES_MAX } else { bytes };
+        Self(bytes as u64 | (queued as u64) << 16 | (service_ns as u64) << 32)
+    }
+
+    /// Bytes of the answer, at most [`CALL_BYTES_MAX`].
+    pub const fn bytes(self) -> usize {
+        let bytes = (self.0 & 0xffff) as usize;
+        if bytes > CALL_BYTES_MAX { CALL_BYTES_MAX } else { bytes }
+    }
+
+    /// Calls that waited in front of this one when it came, saturating.
+    pub const fn queued(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// How long the memory node's processor worked for it, in ns.
+    pub const fn service_ns(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
 
 /// One verb request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,6 +324,16 @@ impl Request {
         request
     }
 
+    /// Call of the `bytes` bytes of scratch at `local`; an answer of at most `answer_bytes` replaces them. See [`Verb::Call`].
+    #[inline]
+    pub const fn call(label: Label, node: NodeId, local: usize, bytes: usize, answer_bytes: usize) -> Self {
+        let mut request = Self::new(Verb::Call, label, node, 0);
+        request.bytes = bytes as u32;
+        request.local = local as u32;
+        request.operands[0] = answer_bytes as u64;
+        request
+    }
+
     /// Resume this lane after `ns` nanoseconds.
     #[inline]
     pub const fn pause(ns: u64) -> Self {
@@ -373,6 +421,9 @@ pub enum Status {
     Fenced = 4,
     /// The fabric has no such verb or memory. No effect.
     Unsupported = 5,
+    /// The memory node did not answer a [`Verb::Call`] in time, or has too many of them. It may still execute the call, once,
+    /// until the caller's queue pair is known to be closed there.
+    Unanswered = 6,
 }
 
 impl Status {
@@ -385,6 +436,7 @@ impl Status {
             Self::NodeDown => "memory node down",
             Self::Fenced => "fenced",
             Self::Unsupported => "not supported by the fabric",
+            Self::Unanswered => "not answered in time",
         }
     }
 }
@@ -393,7 +445,7 @@ impl Status {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Completion {
-    /// The old value of an atomic, the result of an RPC, else 0.
+    /// The old value of an atomic, the result of an RPC, the [`CallAnswer`] of a call, else 0.
     pub value: u64,
     /// Requester-side time from post to completion, in ns, saturating at 4.29 s. A fabric that executes a request at
     /// once may say 0 for one that touches a single line, or is [`Flags::UNTIMED`].
@@ -428,6 +480,8 @@ pub struct Capabilities {
     /// No two WRITEs to one place can follow each other faster than this, in ns: what bounds how often a 4-bit version
     /// can turn during one READ. 0 = unknown: READs are trusted however long they take.
     pub write_turn_ns_min: u32,
+    /// Bytes of a call's request, and of its answer, at most [`CALL_BYTES_MAX`]. 0 = memory nodes answer no calls.
+    pub call_bytes_max: u32,
 }
 
 impl Capabilities {

@@ -13,6 +13,7 @@ use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
 /// What an answer of a DEX means.
+pub use dm_core::dex::offload::Mode;
 pub use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
@@ -85,6 +86,8 @@ pub struct Spending {
     pub log_lines: usize,
     /// What an answer means, unless a lane says otherwise (DEX).
     pub level: Level,
+    /// When gets of a DEX index have a memory node's processor look for their keys.
+    pub offload: Mode,
     /// Techniques that can be switched off.
     pub options: Options,
 }
@@ -115,6 +118,7 @@ impl Default for Spending {
             cooling: Cooling::Map,
             log_lines: 256 << 10,
             level: Level::default(),
+            offload: Mode::default(),
             options: Options::default(),
         }
     }

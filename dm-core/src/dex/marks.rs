@@ -8,4 +8,12 @@ crate::marks::declare_marks! {
     RING_REPLACED = "ring-replaced",
     /// An entry was given up for a compute node that is to have it.
     ENTRY_HANDED_OVER = "entry-handed-over",
+    /// A memory node's processor answered a get.
+    OFFLOADED = "offloaded",
+    /// A get called a memory node, and went on without an answer about its key.
+    OFFLOAD_IN_VAIN = "offload-in-vain",
+    /// A memory node answered about a leaf that this compute node has, or had, cached. The get went on there.
+    OFFLOAD_OVERTAKEN = "offload-overtaken",
+    /// A get took the way that was slower so far.
+    OFFLOAD_CONTRARY = "offload-contrary",
 }

@@ -26,6 +26,7 @@
 //! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | yes |
 //! | [`leaf`] | leaves: Sherman's, with an LSN | yes |
 //! | [`parameters`] | what is fixed at creation, and the catalog's block | yes |
+//! | [`offload`] | a memory node's processor looks for a key | gets |
 //! | [`serve`] | creation, gets, changes, scans, splits, merges; what an answer means | yes |
 
 pub mod flush;
@@ -34,6 +35,7 @@ pub mod leaf;
 pub mod log;
 pub(crate) mod marks;
 pub mod mutants;
+pub mod offload;
 pub mod ownership;
 pub mod parameters;
 pub mod recover;

@@ -15,6 +15,7 @@
 //! | lanes wait for a page that nobody brings | `fill-dropped` |
 //! | a compute node answers about keys that another one owns by then | `tenure-unchecked-behind-read` |
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
+//! | a memory node answers with a mixture | `slow-copy-believed` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -65,4 +66,6 @@ crate::mutants::declare_mutants! {
     FRAMES_KEPT = "frames-kept" => Wide,
     /// An entry is handed over while lanes have fills of its pages, and may WRITE them.
     DRAINED_WITHOUT_FILLS = "drained-without-fills" => Wide,
+    /// A memory node trusts a copy of a node that took longer than the node's versions can vouch for.
+    SLOW_COPY_BELIEVED = "slow-copy-believed" => Wide,
 }

@@ -6,7 +6,7 @@ use crate::layout::LINE_BYTES;
 use crate::machine::{Step, poll_once};
 use crate::remote::NodeGeometry;
 use crate::remote::superblock::small_for_tests;
-use crate::verbs::{Completion, Flags, Label, Request, Status, Verb};
+use crate::verbs::{CallAnswer, Completion, Flags, Label, Request, Status, Verb};
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -16,6 +16,9 @@ use std::vec::Vec;
 
 /// Looks at the memory node, and may change it.
 pub(crate) type Look = Box<dyn FnMut(&mut [u8])>;
+
+/// Answers calls: the region, the request, and room for the answer. Returns the answer's length.
+pub(crate) type Serve = Box<dyn FnMut(&[u8], &[u8], &mut [u8]) -> usize>;
 
 /// A lane, and what it does.
 pub(crate) type Work<'a, 'm, R> = (&'a Lane<'m>, Pin<Box<dyn Future<Output = R> + 'a>>);
@@ -28,6 +31,8 @@ pub(crate) struct MemoryNode {
     pub(crate) requests: RefCell<Vec<(Verb, Label)>>,
     /// Called after each request for the memory node.
     pub(crate) after: RefCell<Option<Look>>,
+    /// Answers calls; without it nobody does.
+    pub(crate) calls: RefCell<Option<Serve>>,
     /// Lines and atomics that still land before the compute node dies.
     pub(crate) lives: Cell<usize>,
 }
@@ -40,6 +45,7 @@ impl MemoryNode {
             geometry,
             requests: RefCell::default(),
             after: RefCell::default(),
+            calls: RefCell::default(),
             lives: Cell::new(usize::MAX),
         }
     }
@@ -73,6 +79,14 @@ impl MemoryNode {
                     region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
                 }
             }
+            Verb::Call => match &mut *self.calls.borrow_mut() {
+                Some(serve) => {
+                    let asked = scratch[local..local + bytes].to_vec();
+                    let answer = &mut scratch[local..local + request.operands[0] as usize];
+                    completion.value = CallAnswer::new(serve(&region, &asked, answer), 0, 0).0;
+                }
+                None => completion.status = Status::Unanswered,
+            },
             verb => unreachable!("{verb:?}"),
         }
         if let Some(after) = &mut *self.after.borrow_mut() {

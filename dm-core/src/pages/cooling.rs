@@ -259,6 +259,7 @@ impl<'s> PageStore<'s> {
         if frame.id() != id || !evictable || heat.is_some_and(|heat| heat != frame.heat()) {
             return false;
         }
+        self.departs(id, frame);
         chain.replace(Chain::frame_node(index), None);
         frame.empty();
         state.set(0);

@@ -101,6 +101,7 @@ impl<'s> PageStore<'s> {
             let (frame, state) = self.latch_frozen(lane, frozen)?;
             Self::check_clean(&state)?;
             let free = self.free_list()?;
+            self.departs(id, frame);
             chain.replace(Chain::frame_node(frozen.0.index), None);
             frame.empty();
             frame.set_freezer(0);

@@ -82,6 +82,7 @@
 mod admission;
 mod change;
 mod cooling;
+mod departures;
 mod dirty;
 mod fill;
 mod frame;

@@ -14,4 +14,8 @@ crate::mutants::declare_mutants! {
     FLUSHING_FORGOTTEN = "page-flushing-forgotten",
     /// A changed page comes into the dirty list after its log record has a number.
     DIRTY_AFTER_RECORD = "page-dirty-after-record",
+    /// What a memory node says of a page counts, though the page is in a frame.
+    CACHED_UNSEEN = "page-cached-unseen" => Wide,
+    /// What a memory node says of a page counts, though a changed copy has left its frame since the call began.
+    DEPARTED_UNSEEN = "page-departed-unseen" => Wide,
 }

@@ -11,6 +11,7 @@
 
 use super::admission::Admission;
 use super::cooling::Cooling;
+use super::departures::Departures;
 use super::frame::{Frame, HEADER_WORDS, LINE_WORDS};
 use super::latch::{LATCH_TRIES, Latched, content};
 use super::record::RecordWords;
@@ -170,6 +171,7 @@ pub struct PageStore<'s> {
     control: &'s [AtomicU32],
     pub(super) victims: &'s [AtomicU32],
     pub(super) heads: &'s [AtomicU32],
+    pub(super) departures: Departures,
 }
 
 impl<'s> PageStore<'s> {
@@ -216,6 +218,7 @@ impl<'s> PageStore<'s> {
             control: take(CONTROL_WORDS),
             victims: take(VICTIMS),
             heads: take(frames),
+            departures: Departures::new(),
         }
     }
 
@@ -251,7 +254,7 @@ impl<'s> PageStore<'s> {
     }
 
     /// Whether every frame has had a page.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.control(UNUSED).is_none_or(|unused| unused.load(Relaxed) >= self.frame_count)
     }
 

@@ -89,6 +89,12 @@ impl<'s> PageStore<'s> {
         None
     }
 
+    /// Whether page `id` has a frame, if it is found at once.
+    #[inline]
+    pub fn is_cached(&self, id: Address) -> bool {
+        self.lookup(id).is_some()
+    }
+
     /// Takes the latch of the chain of page `id`.
     pub(super) fn chain(&self, id: Address) -> Result<Chain<'_, 's>, Refused> {
         let head = Latched::take(self.head(id).ok_or(Refused::Busy)?)?;

@@ -1,7 +1,7 @@
 //! Mutants: bugs that can be planted in recovery.
 
 crate::mutants::declare_mutants! {
-    240;
+    246;
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TAKEOVER_UNFENCED = "takeover-unfenced" => Deaths,
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.

@@ -140,6 +140,7 @@ mod tests {
                 fencing: true,
                 crash_atomic_bytes: 64,
                 write_turn_ns_min: 0,
+                call_bytes_max: 0,
             },
             options: Options::default(),
             locks: LockTable::new(&entries, 1, &waiters, 4),

@@ -242,6 +242,7 @@ impl ShmFabric {
             fencing: nodes.iter().all(|node| node.can_fence()),
             crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
+            call_bytes_max: 0,
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
         let any_vector = nodes.iter().any(|node| node.region().layout().mode == LineMode::Vector);
@@ -378,7 +379,7 @@ impl ShmFabric {
                 })
             }
             // `call` executes RPCs.
-            Verb::Rpc | Verb::Pause | Verb::Park | Verb::Wake => return Status::Unsupported,
+            Verb::Rpc | Verb::Call | Verb::Pause | Verb::Park | Verb::Wake => return Status::Unsupported,
         };
         match done {
             Ok(()) => Status::Ok,

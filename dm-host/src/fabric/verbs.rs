@@ -197,6 +197,7 @@ impl VerbsFabric {
             // A responder takes a packet whole or not at all.
             crash_atomic_bytes: links.iter().map(|link| mtu_bytes(link.mtu)).min().unwrap_or(0),
             write_turn_ns_min: 0,
+            call_bytes_max: 0,
         };
         let mut fabric = Self {
             links,

@@ -81,7 +81,9 @@ impl Kind for Parameters {
                 may_answer,
                 levels,
             };
-            granted(place, Dex::new(parts, self, plan.clone(), scratch.clone())?)
+            let index = Dex::new(parts, self, plan.clone(), scratch.clone())?;
+            index.set_offload(spending.offload);
+            granted(place, index)
         });
         run(&indexes.collect::<Result<Vec<_>, AssemblyError>>()?);
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::compute_node::ComputeNode;
 use crate::memory::MemoryNode;
-use dm_core::verbs::{Assumptions, Capabilities, Guarantees, INLINE_BYTES_MAX, Status, Verb};
+use dm_core::verbs::{Assumptions, CALL_BYTES_MAX, Capabilities, Guarantees, INLINE_BYTES_MAX, Status, Verb};
 
 /// Answers a [`dm_core::verbs::Verb::Rpc`] on a memory node: its operands in, the completion's value out.
 pub type RpcHandler = fn(&mut MemoryNode, [u64; 4]) -> Result<u64, Status>;
@@ -102,9 +102,15 @@ pub struct Config {
     pub rows_used_up: u16,
     /// Answers other RPCs; without it they are unsupported.
     pub rpc: Option<RpcHandler>,
-    /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown.
+    /// Whether processors of memory nodes answer calls.
+    pub calls: bool,
+    /// How long a caller waits for an answer.
+    pub call_timeout_ns: u64,
+    /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown. Of 100
+    /// calls likewise, which complete as [`Status::Unanswered`].
     pub rpc_lost_percent: u32,
-    /// Of 100 RPCs so many are executed once more, some time later.
+    /// Of 100 RPCs so many are executed once more, some time later. Of 100 calls so many are executed after their callers have
+    /// given up.
     pub rpc_repeated_percent: u32,
     /// How long things take.
     pub delays: Delays,
@@ -130,6 +136,8 @@ impl Default for Config {
             fences: false,
             rows_used_up: 0,
             rpc: None,
+            calls: true,
+            call_timeout_ns: 50_000,
             rpc_lost_percent: 0,
             rpc_repeated_percent: 0,
             delays: Delays::default(),
@@ -166,6 +174,7 @@ impl Config {
             fencing: true,
             crash_atomic_bytes: self.crash_atomic_bytes,
             write_turn_ns_min: self.write_turn_ns_min.unwrap_or(turn_ns),
+            call_bytes_max: if self.calls { CALL_BYTES_MAX as u32 } else { 0 },
         }
     }
 

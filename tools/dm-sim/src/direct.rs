@@ -2,13 +2,15 @@
 //!
 //! For unit tests of one operation and for counting verbs. It shows no race; [`crate::world::World`] does.
 
+use crate::calls::{answer_at_once, scratch_bytes};
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::remote::rpc::{Procedure, Reply};
 use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Request, Status, Verb,
+    Assumptions, CallAnswer, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, NodeId, Request, Status,
+    Verb,
 };
 use std::borrow::BorrowMut;
 
@@ -77,6 +79,14 @@ impl<M: BorrowMut<Memories>> DirectFabric<M> {
                 memories.of(request).range_mut(remote).copy_from_slice(&payload[..request.bytes as usize]);
             }
             Verb::Write => memories.of(request).range_mut(remote).copy_from_slice(&scratch[local]),
+            Verb::Call if !self.config.calls => return Err(Status::Unsupported),
+            Verb::Call => {
+                let asked = scratch.get(local).ok_or(Status::Refused)?.to_vec();
+                let answer = request.local as usize..request.local as usize + scratch_bytes(request);
+                let answer = scratch.get_mut(answer).ok_or(Status::Refused)?;
+                let (bytes, copies) = answer_at_once(memories.of(request), request.node, &asked, answer);
+                return Ok(CallAnswer::new(bytes, 0, 100 * copies).0);
+            }
             Verb::Rpc => {
                 if self.config.fences && request.operands[0] == Procedure::Fence as u64 {
                     return Ok(Reply::Done as u64);

@@ -19,6 +19,7 @@ impl World {
             Happens::Burst(burst) => self.burst(event.slot, burst),
             Happens::WriteBack => self.write_back(event.slot),
             Happens::Completion => self.complete(event.slot),
+            Happens::Serve => self.serve_call(event.slot),
         }
         self.flights.release_if_over(event.slot);
         true
@@ -35,6 +36,7 @@ impl World {
         }
         match request.verb {
             Verb::Read | Verb::Write => {}
+            Verb::Call => return,
             Verb::Rpc => return self.serve(slot),
             _ => return self.atomic(slot),
         }

@@ -305,7 +305,7 @@ impl World {
         }
         for &slot in &slots {
             let completion = &mut self.flights.get_mut(slot).completion;
-            if completion.status == Status::Ok {
+            if matches!(completion.status, Status::Ok | Status::Unanswered) {
                 completion.status = status;
             }
             completion.elapsed_ns = completion.elapsed_ns.max((at_ns - self.now_ns) as u32);

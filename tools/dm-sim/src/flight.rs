@@ -1,5 +1,6 @@
 //! Requests on their way: the records, recycled, and the queue of what happens next.
 
+use crate::calls::Serving;
 use dm_core::verbs::{Completion, Request, Space};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,7 +46,13 @@ pub(crate) struct Flight {
     pub(crate) completed: bool,
     /// What it will say, or said.
     pub(crate) completion: Completion,
-    /// WRITE: the payload, captured at post. READ: what was seen so far.
+    /// A call whose answer nobody gets.
+    pub(crate) answer_lost: bool,
+    /// A call that a processor works on.
+    pub(crate) serving: Option<Box<Serving>>,
+    /// When it was posted.
+    pub(crate) posted_ns: u64,
+    /// WRITE: the payload, captured at post. READ: what was seen so far. Call: the request, then the answer.
     pub(crate) data: Vec<u8>,
     /// Which burst each unit is in; empty if there is one burst.
     pub(crate) burst_of: Vec<u8>,
@@ -98,6 +105,9 @@ impl Flights {
                 write_back: None,
                 completed: false,
                 completion: Completion::default(),
+                answer_lost: false,
+                serving: None,
+                posted_ns: 0,
                 data: Vec::new(),
                 burst_of: Vec::new(),
             });
@@ -113,6 +123,8 @@ impl Flights {
         flight.write_back = None;
         flight.completed = false;
         flight.completion = Completion::default();
+        flight.answer_lost = false;
+        flight.serving = None;
         flight.data.clear();
         flight.burst_of.clear();
         slot
@@ -159,6 +171,8 @@ pub(crate) enum Happens {
     WriteBack,
     /// Its completion arrives.
     Completion,
+    /// A processor takes the next step of a call.
+    Serve,
 }
 
 /// Something that will happen. Equal times happen in the order they were planned: what must come later was planned

@@ -45,6 +45,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calls;
 pub mod check;
 mod compute_node;
 mod config;

@@ -4,6 +4,7 @@
 //! advances with [`World::step`], finished submits come out of [`World::take_ready`] and [`World::deliver`].
 //! [`crate::driver::Driver`] connects that to lanes.
 
+use crate::calls::scratch_bytes;
 use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot, WriteBack};
@@ -366,6 +367,7 @@ impl World {
         flight.lane = position;
         flight.lane_key = lane.0;
         flight.sequence = self.posted;
+        flight.posted_ns = self.now_ns;
 
         let mut misuse = misuse(request, later, scratch);
         let inline = request.flags.contains(Flags::INLINE);
@@ -375,6 +377,7 @@ impl World {
             Verb::Write if inline => flight.data.extend_from_slice(&request.inline_payload()[..request.bytes as usize]),
             Verb::Write => flight.data.extend_from_slice(&scratch[local]),
             Verb::Read => flight.data.resize(request.bytes as usize, 0),
+            Verb::Call => flight.data.extend_from_slice(&scratch[local]),
             _ => {}
         }
 
@@ -384,6 +387,11 @@ impl World {
         }
 
         let refused = self.refusal(compute_node, queue_pair, request, misuse == Some(OUTSIDE));
+        if request.verb == Verb::Call && refused.is_ok() {
+            self.enter_call(slot);
+            self.note(slot, What::Posted);
+            return slot;
+        }
         let order = &mut self.queue_pairs[queue_pair].order;
         let flight = self.flights.get_mut(slot);
         let plan = if let Err(status) = refused {
@@ -430,7 +438,7 @@ impl World {
                 && flight.sequence > self.lanes[lane.0 as usize].since
                 && flight.completed
                 && flight.completion.status == Status::Flushed
-                && !matches!(flight.request.verb, Verb::Read | Verb::Rpc)
+                && !matches!(flight.request.verb, Verb::Read | Verb::Rpc | Verb::Call)
                 && u32::from(flight.landed).count_ones() < u32::from(flight.bursts)
         })
     }
@@ -456,6 +464,9 @@ impl World {
             return Err(Status::Refused);
         }
         if request.verb == Verb::Rpc && self.config.rpc.is_none() && !self.config.fences {
+            return Err(Status::Unsupported);
+        }
+        if request.verb == Verb::Call && !self.config.calls {
             return Err(Status::Unsupported);
         }
         self.memories.admit(request, self.config.masked_atomics)
@@ -485,14 +496,16 @@ impl World {
     }
 
     /// Ends a submit that [`World::take_ready`] returned: calls `arrived` with the position, the completion and the
-    /// bytes of a READ, for every request that is complete.
+    /// bytes of a READ or an answer, for every request that is complete.
     pub fn deliver(&mut self, submit: SubmitKey, mut arrived: impl FnMut(usize, &Request, Completion, &[u8])) {
         let slots = self.submits[submit.0 as usize].slots;
         for slot in slots.into_iter().flatten() {
             let flight = self.flights.get_mut(slot);
             flight.submit = NO_SUBMIT;
             if flight.completed {
-                let data = if flight.request.verb == Verb::Read { &flight.data[..] } else { &[] };
+                let brings = flight.request.verb == Verb::Read
+                    || flight.request.verb == Verb::Call && flight.completion.status == Status::Ok;
+                let data = if brings { &flight.data[..] } else { &[] };
                 arrived(flight.position as usize, &flight.request, flight.completion, data);
             }
             self.flights.release_if_over(slot);
@@ -537,6 +550,9 @@ fn misuse(request: &Request, later: &[Request], scratch: &[u8]) -> Option<&'stat
         return Some(OUTSIDE);
     }
     if moves && !inline && request.local as usize + bytes > scratch.len() {
+        return Some(OUTSIDE);
+    }
+    if request.verb == Verb::Call && scratch_bytes(request).saturating_add(request.local as usize) > scratch.len() {
         return Some(OUTSIDE);
     }
     let waited_for = request.flags.contains(Flags::SIGNALED)

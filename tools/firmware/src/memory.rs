@@ -30,6 +30,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     fencing: false,
     crash_atomic_bytes: 8,
     write_turn_ns_min: 0,
+    call_bytes_max: 0,
 };
 
 impl Region {

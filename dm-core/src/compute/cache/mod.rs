@@ -350,6 +350,11 @@ impl<'s> IndexCache<'s> {
         *writer = Writer::default();
     }
 
+    /// Whether there is no frame for another copy, or a copy has displaced another one already.
+    pub fn is_full(&self) -> bool {
+        self.plan.frames == 0 || self.writer.lock().evictions > 0
+    }
+
     /// What the storage is used for now.
     pub fn usage(&self) -> Usage {
         let (used, evictions) = {

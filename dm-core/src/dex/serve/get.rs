@@ -11,6 +11,7 @@ use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::{FenceCheck, Wanted};
 use crate::dex::leaf;
 use crate::dex::leaf::Leaf;
+use crate::dex::ownership::partition::Tenure;
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -27,6 +28,19 @@ type Seen = (bool, Lsn);
 impl Dex<'_> {
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         let tenure = self.tenure(lane).await?;
+        let Some(start) = self.offload_from(lane) else { return self.get_by_reads(lane, tenure).await };
+        let waited_ns = lane.port().elapsed_ns();
+        let way = self.way(lane, &start);
+        let answer = if way.calls { self.get_by_call(lane, tenure, &start).await? } else { None };
+        let answer = match answer {
+            Some(answer) => answer,
+            None => self.get_by_reads(lane, tenure).await?,
+        };
+        self.choice.note(start.level, way.calls, lane.port().elapsed_ns().saturating_sub(waited_ns));
+        Ok(answer)
+    }
+
+    async fn get_by_reads(&self, lane: &Lane<'_>, tenure: Tenure) -> Result<Outcome, Interrupt> {
         let look = |place, wanted: &_| self.look_up(lane, place, wanted);
         let visited = self.visit_owned(lane, &self.plan.key, Admit::ByChance, look).await?;
         let Some(visited) = visited else { return Ok(Outcome::Absent) };

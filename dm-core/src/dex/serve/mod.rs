@@ -12,6 +12,7 @@
 //! | (here) | what the lanes share, and which level an answer has |
 //! | `find` | from a key to its leaf, in a frame or in the scratch |
 //! | `get` | get |
+//! | `offload` | a get that a memory node's processor answers |
 //! | `change` | insert, update, upsert, `update_if`, delete, `delete_if`: one procedure |
 //! | `answer` | what an answer waits for: the lease, the log, a flush |
 //! | `flush` | writing leaves back, and room in the ring |
@@ -27,7 +28,7 @@
 //!
 //! | operation | leaf is cached | it is not |
 //! |---|---|---|
-//! | get | none | READ leaf |
+//! | get | none | READ leaf, or one call ([`offload`](super::offload)) |
 //! | change at level `log` | a share of one flight of the log | READ leaf, and that |
 //! | change at level `pool` | WRITE of image and leaf in one chain | READ leaf, and that |
 //! | change at level `cache` | none | READ leaf |
@@ -48,6 +49,7 @@ mod flush;
 mod get;
 mod merge;
 mod moves;
+mod offload;
 mod own;
 mod replay;
 mod scan;
@@ -59,6 +61,7 @@ use super::log::append::{self, Site};
 use super::log::record::Change;
 use super::log::staging::Log;
 use super::log::state::Full;
+use super::offload::{Choice, Mode};
 use super::ownership::Owner;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
 use super::parameters::{Parameters, Scratch};
@@ -166,6 +169,7 @@ pub struct Dex<'s> {
     ring_lines: u64,
     may_answer: MayAnswer<'s>,
     levels: &'s [AtomicU8],
+    choice: Choice,
     bulk: Mutex<BulkLoad>,
     /// Boundaries at which the bulk load under way has begun leaves.
     cuts: AtomicU32,
@@ -213,6 +217,7 @@ impl<'s> Dex<'s> {
             ring_lines,
             may_answer,
             levels,
+            choice: Choice::default(),
             bulk: Mutex::new(BulkLoad::default()),
             cuts: AtomicU32::new(0),
             creating: AtomicBool::new(false),
@@ -252,6 +257,17 @@ impl<'s> Dex<'s> {
     pub fn level(&self, lane: &Lane<'_>) -> Level {
         let level = self.levels.get(usize::from(lane.id().0)).map_or(0, |level| level.load(Ordering::Relaxed));
         Level::ALL.get(usize::from(level)).copied().unwrap_or_default()
+    }
+
+    /// Sets when gets have a memory node's processor look for their keys. A fabric without calls answers none.
+    pub fn set_offload(&self, mode: Mode) {
+        let has_calls = self.tree.capabilities.call_bytes_max > 0;
+        self.choice.set_mode(if has_calls { mode } else { Mode::Never });
+    }
+
+    /// When gets have a memory node's processor look for their keys.
+    pub fn offload(&self) -> Mode {
+        self.choice.mode()
     }
 
     /// Where this lane appends to the log. `Err`: the index is not open, so there is no record.

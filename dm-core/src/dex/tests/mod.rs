@@ -441,6 +441,7 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
         fencing: true,
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
+        call_bytes_max: 0,
     };
     let progress_counters: [ProgressCounter; LANES] = Default::default();
     let recovery = Recovery::new(member, &lease, &progress_counters, &areas, &numbers, &capabilities).unwrap();

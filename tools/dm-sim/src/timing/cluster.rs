@@ -197,6 +197,7 @@ struct ServiceTimes {
     ps_per_byte: f64,
     buffer_ps: u64,
     service_ps: u64,
+    node_ps: u64,
     outstanding_max: u32,
 }
 
@@ -219,6 +220,7 @@ impl ServiceTimes {
             ps_per_byte: responder.ns_per_kib * 1000.0 / 1024.0,
             buffer_ps: wire.time_ps(responder.answer_buffer_bytes.into()),
             service_ps: ps(rpc.service_ns),
+            node_ps: ps(rpc.node_ns),
             outstanding_max: requester.outstanding_reads_max.into(),
         }
     }

@@ -94,6 +94,7 @@ impl Wire {
             // Two more operands.
             Verb::MaskedCas => packet + u64::from(link.atomic_bytes) + 16,
             Verb::Rpc => packet + 32,
+            Verb::Call => packet * self.packets(request.bytes) + u64::from(request.bytes),
             _ => packet + u64::from(link.atomic_bytes),
         }
     }
@@ -108,6 +109,7 @@ impl Wire {
                 packet * self.packets(request.bytes) + u64::from(link.answer_bytes) + u64::from(request.bytes)
             }
             Verb::Write => u64::from(link.ack_bytes),
+            Verb::Call => packet + u64::from(link.answer_bytes) + request.operands[0],
             _ => packet + u64::from(link.answer_bytes) + 8,
         }
     }

@@ -3,7 +3,7 @@
 //! Five are built in ([`BUILT_IN`]); their files in `tools/dm-sim/profiles` say where each number comes from and are
 //! meant to be copied and edited. A file must give every key: a default would be a number that was not looked at.
 
-use dm_core::verbs::{Capabilities, INLINE_BYTES_MAX};
+use dm_core::verbs::{CALL_BYTES_MAX, Capabilities, INLINE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -145,8 +145,10 @@ pub struct Atomics {
 pub struct Rpc {
     /// Cores that serve.
     pub cores: u32,
-    /// Time per call.
+    /// Time per call: taking it from its queue, and answering.
     pub service_ns: f64,
+    /// More time per node of an index that a call reads: a search in memory that is in no cache.
+    pub node_ns: f64,
 }
 
 /// Why there is no profile.
@@ -271,6 +273,7 @@ impl Profile {
             ("atomics.parked_max", atomics.parked_max.into(), 0.0..=1e6),
             ("rpc.cores", rpc.cores.into(), 1.0..=1024.0),
             ("rpc.service_ns", rpc.service_ns, NS),
+            ("rpc.node_ns", rpc.node_ns, NS),
         ];
         for (key, value, range) in values {
             // Also refuses what is not a number.
@@ -305,6 +308,7 @@ impl Profile {
             crash_atomic_bytes: self.link.mtu_bytes,
             // 0 would mean that nothing is known.
             write_turn_ns_min: self.write_turn_ns(loopback).max(1),
+            call_bytes_max: CALL_BYTES_MAX as u32,
         }
     }
 }

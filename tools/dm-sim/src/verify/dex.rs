@@ -10,9 +10,11 @@ use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
+use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::dex::leaf::{Leaf, SPAN_MAX};
+use dm_core::dex::offload::Mode;
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::dex::serve::Level;
 use dm_core::marks::Mark;
@@ -54,6 +56,11 @@ impl TreeKind for Dex {
             Mark::LOG_RESTARTED,
             // With the option moves only.
             Mark::ENTRY_HANDED_OVER,
+            // With the option offload only.
+            Mark::OFFLOADED,
+            Mark::OFFLOAD_IN_VAIN,
+            Mark::OFFLOAD_OVERTAKEN,
+            Mark::OFFLOAD_CONTRARY,
             Mark::RING_REPLACED,
         ]
     }
@@ -128,6 +135,11 @@ impl TreeKind for Dex {
             // The least, so that rings come round.
             log_lines: 0,
             level: Level::ALL[rng.below(3) as usize],
+            offload: match draw.wide.has(WideOption::Offload) {
+                true if draw.seed.is_multiple_of(3) => Mode::ByCost,
+                true => Mode::Always,
+                false => Mode::Never,
+            },
             options,
             ..Spending::default()
         };

@@ -89,6 +89,8 @@ options! {
     RowTable = "row-table", 10;
     /// Parts of the keys move to other compute nodes, where keys have owners.
     Moves = "moves", 20;
+    /// Memory nodes' processors look for keys, where the index lets them.
+    Offload = "offload", 30;
 }
 
 /// Number of options.

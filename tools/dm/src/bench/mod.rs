@@ -225,12 +225,16 @@ pub struct Arguments {
     #[arg(long)]
     pub colocated: bool,
 
+    /// Simulated: processors of each memory node that answer calls [default: the profile's]
+    #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub memory_cores: Option<u32>,
+
     /// Simulated: no index, every operation is one READ of so many bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(8..=1 << 20),
           conflicts_with_all = ["workload", "property_files", "properties", "keys", "records", "load_by", "without", "with"])]
     pub raw_read: Option<u32>,
 
-    /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, cache-mib, key-bytes, value-bytes,
+    /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, memory-cores, cache-mib, key-bytes, value-bytes,
     /// leaf-span, neighborhood, hotspot-mib, raw-read, zipfianconstant
     #[arg(long, value_name = "OPTION=VALUE,...", requires = "sweep_out")]
     pub sweep: Option<String>,

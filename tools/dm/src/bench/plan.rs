@@ -314,6 +314,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         let simulated = [
             ("--profile", arguments.profile.is_some()),
             ("--colocated", arguments.colocated),
+            ("--memory-cores", arguments.memory_cores.is_some()),
             ("--raw-read", arguments.raw_read.is_some()),
             ("--with own-ranges", arguments.with.contains(&With::OwnRanges)),
         ];
@@ -344,7 +345,8 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
     ];
     refuse(&real, "only with --fabric shm")?;
     let profile_name = arguments.profile.clone().unwrap_or_else(|| "cx6".to_owned());
-    let profile = Profile::load(&profile_name).map_err(|error| Failure::Usage(format!("--profile: {error}")))?;
+    let mut profile = Profile::load(&profile_name).map_err(|error| Failure::Usage(format!("--profile: {error}")))?;
+    profile.rpc.cores = arguments.memory_cores.unwrap_or(profile.rpc.cores);
     let compute_nodes = compute_nodes(arguments);
     Ok(FabricPlan::Sim(Box::new(SimPlan {
         profile_name,

@@ -14,8 +14,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Options that can be swept, besides those that only one kind of index has.
-const OPTIONS: [&str; 8] =
-    ["threads", "lanes", "compute-nodes", "memory-nodes", "cache-mib", "key-bytes", "value-bytes", "leaf-span"];
+const OPTIONS: [&str; 9] = [
+    "threads",
+    "lanes",
+    "compute-nodes",
+    "memory-nodes",
+    "memory-cores",
+    "cache-mib",
+    "key-bytes",
+    "value-bytes",
+    "leaf-span",
+];
 
 /// Those that are named after them.
 const MORE_OPTIONS: [&str; 2] = ["raw-read", "zipfianconstant"];
@@ -95,6 +104,7 @@ fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, F
         "lanes" => with.lanes = number(option, value, 1, 1024)?,
         "compute-nodes" => with.compute_nodes = Some(number(option, value, 1, 127)?),
         "memory-nodes" => with.memory_nodes = number(option, value, 1, 256)?,
+        "memory-cores" => with.memory_cores = Some(number(option, value, 1, 1024)?),
         "cache-mib" => with.cache_mib = number(option, value, 0, 1 << 20)?,
         "key-bytes" => with.key_bytes = number(option, value, 8, 64)?,
         "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),

@@ -9,7 +9,7 @@ use dm_core::dex::serve::Level;
 use dm_core::layout::LINE_BYTES;
 use dm_core::pages::{Admission, Cooling};
 use dm_core::registry::KindParameters;
-use dm_host::assembly::Spending;
+use dm_host::assembly::{Mode, Spending};
 
 /// Default of `--log-kib`: four lines for each leaf of 1 KiB that the default cache has room for.
 const LOG_KIB: u64 = 16 << 10;
@@ -82,13 +82,18 @@ pub struct Bench {
     #[arg(long)]
     one_fifo: bool,
 
+    /// When gets of a DEX whose leaves are not cached have a memory node's processor look for them, if the fabric has calls
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = PossibleValuesParser::new(["never", "always", "by-cost"]))]
+    offload: String,
+
     /// Log of each compute node, in KiB of the pool; an eighth of a memory node at most: DEX
     #[arg(long, default_value_t = LOG_KIB, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
     log_kib: u64,
 }
 
 impl Options for Bench {
-    const NAMES: &'static [&'static str] = &["answers-at", "leaf-cache-mib", "leaf-admission", "one-fifo", "log-kib"];
+    const NAMES: &'static [&'static str] =
+        &["answers-at", "leaf-cache-mib", "leaf-admission", "one-fifo", "offload", "log-kib"];
 
     fn given(&self) -> Option<&'static str> {
         let given = [
@@ -96,6 +101,7 @@ impl Options for Bench {
             self.leaf_cache_mib != 64,
             self.leaf_admission != 10,
             self.one_fifo,
+            self.offload != "never",
             self.log_kib != LOG_KIB,
         ];
         Self::NAMES.iter().zip(given).find_map(|(name, given)| given.then_some(*name))
@@ -118,6 +124,8 @@ impl CommandLine for Parameters {
     fn spend(options: &Bench, spending: &mut Spending) {
         let level = Level::ALL.into_iter().find(|level| level.name() == options.answers_at);
         spending.level = level.unwrap_or_default();
+        let mode = Mode::ALL.into_iter().find(|mode| mode.name() == options.offload);
+        spending.offload = mode.unwrap_or_default();
         spending.page_cache_bytes = options.leaf_cache_mib << 20;
         spending.admission = Admission::per_10_000(100 * options.leaf_admission as u16);
         spending.cooling = if options.one_fifo { Cooling::OneFifo } else { Cooling::Map };
@@ -129,6 +137,7 @@ impl CommandLine for Parameters {
             "cache" => "answers at cache: an owner's death takes back its last changes".to_owned(),
             level => format!("answers at {level}"),
         }];
+        said.extend((options.offload != "never").then(|| format!("offload {}", options.offload)));
         said.extend(options.one_fifo.then(|| "one FIFO".to_owned()));
         said.extend((options.leaf_admission != 10).then(|| format!("leaf admission {} %", options.leaf_admission)));
         said

@@ -130,6 +130,7 @@ fn with(home: &Home, row: u16, check: impl FnOnce(&TableSite<'_>, &Lane<'_>)) {
         fencing: true,
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
+        call_bytes_max: 0,
     };
     let numbers = Numbers::new();
     let recovery = Recovery::new(member(row), &lease, &[], &[], &numbers, &capabilities).unwrap();

@@ -24,7 +24,7 @@ use crate::remote::catalog::{IndexNumber, root_offset};
 use crate::remote::lock_word::RowId;
 use crate::remote::place::NodeClass;
 use crate::remote::row::Member;
-use crate::verbs::{Capabilities, Label, LaneId, NodeId, Request, Verb};
+use crate::verbs::{CALL_BYTES_MAX, Capabilities, Label, LaneId, NodeId, Request, Verb};
 use core::cell::Cell;
 use core::future::Future;
 use core::ops::Deref;
@@ -41,6 +41,7 @@ mod levels;
 mod merges;
 mod models;
 mod moves;
+mod offload;
 mod renewals;
 mod scans;
 mod splits;
@@ -66,6 +67,9 @@ struct Setup {
     /// The first so many are this compute node's.
     owned: u32,
     staging_lines: usize,
+    /// Words of the index cache.
+    cache_words: usize,
+    offload: Mode,
 }
 
 const SETUP: Setup = Setup {
@@ -76,6 +80,8 @@ const SETUP: Setup = Setup {
     entries: 5,
     owned: 4,
     staging_lines: 3 * STAGING_LINES_MIN,
+    cache_words: 8 << 10,
+    offload: Mode::Never,
 };
 
 impl Setup {
@@ -116,6 +122,7 @@ const fn capabilities() -> Capabilities {
         fencing: true,
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
+        call_bytes_max: CALL_BYTES_MAX as u32,
     }
 }
 
@@ -190,7 +197,7 @@ fn with_member<R>(
     let waiters: Vec<Waiter> = (0..setup.lanes).map(|_| Waiter::default()).collect();
     let mut free = [(); NodeClass::COUNT].map(|()| vec![FreeNode::default(); 64]);
     let slabs = free.each_mut().map(|free| Mutex::new(NodeSlab::new(free)));
-    let (requests, cache) = (RequestIds::new(), storage(8 << 10));
+    let (requests, cache) = (RequestIds::new(), storage(setup.cache_words));
     let tree = Tree {
         number,
         index: number.in_nodes(),
@@ -217,6 +224,8 @@ fn with_member<R>(
     let owners = OwnersRoom { boundaries: &mut spare, order: &mut spares, cells: &cells };
     let parts = Parts { tree, store, owners, log, ring_lines: ring.lines(), may_answer: &may_answer, levels: &levels };
     let dex = Dex::new(parts, &parameters, plan.clone(), scratch).unwrap();
+    dex.set_offload(setup.offload);
+    *pool.calls.borrow_mut() = Some(Box::new(offload::serve));
     if !opens {
         dex.opened.call_once(|| Opened::for_tests(partition, ring, owner, table_at));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::btree::walk::Walk;
+use crate::marks::Mark;
 
 #[test]
 fn an_index_begins_with_an_empty_leaf_for_each_entry() {
@@ -58,7 +59,7 @@ fn a_bulk_load_begins_leaves_at_boundaries() {
 }
 
 /// Random operations of one lane against a model.
-fn against_a_model(setup: Setup, seed: u64, operations: usize) {
+pub(super) fn against_a_model(setup: Setup, seed: u64, operations: usize) {
     let pool = Pool::new();
     let mut model = BTreeMap::new();
     with_node(&pool, setup, 1, |dex, lanes| {
@@ -88,6 +89,7 @@ fn against_a_model(setup: Setup, seed: u64, operations: usize) {
                 _ => {}
             }
         }
+        assert_eq!(lane.marked(Mark::OFFLOADED) > 0, setup.offload != Mode::Never);
         pool.run(lane, dex.flush_all(lane)).unwrap();
         let census = pool.run(lane, dex.walk(lane)).unwrap();
         assert_eq!((census.records, census.half_splits), (model.len() as u64, 0));

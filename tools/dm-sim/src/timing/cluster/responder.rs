@@ -1,8 +1,10 @@
 //! The responder: a memory node takes requests in, parks atomics whose bucket is busy, executes, and answers.
 
 use super::{Cluster, EventKind, Flight};
+use crate::calls::{answer_at_once, scratch_bytes};
 use crate::memory::atomic_result;
-use dm_core::verbs::{Flags, Request, Space, Status, Verb};
+use crate::timing::nic::Server;
+use dm_core::verbs::{CallAnswer, Flags, Request, Space, Status, Verb};
 
 /// Why an atomic can be neither executed nor parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +159,10 @@ impl Cluster<'_> {
             }
             Verb::Rpc => {
                 counts.calls += 1;
+                self.procedure(flight, node)
+            }
+            Verb::Call => {
+                counts.calls += 1;
                 self.call(flight, node)
             }
             _ => {
@@ -229,14 +235,37 @@ impl Cluster<'_> {
         }
     }
 
-    /// A remote procedure call on the core that is free first; returns how long it takes. Memory nodes take their time,
-    /// and say that they do not know any.
+    /// A remote procedure call; returns how long it takes. Memory nodes take their time, and say that they do not know any.
+    fn procedure(&mut self, flight: u32, node: usize) -> u64 {
+        self.flights[flight as usize].completion.status = Status::Unsupported;
+        self.work(node, self.times.service_ps)
+    }
+
+    /// Has a memory node's processor walk; returns how long it takes. It reads the nodes as they are when the call arrives.
     fn call(&mut self, flight: u32, node: usize) -> u64 {
+        let Flight { request, lane, .. } = self.flights[flight as usize];
+        let scratch = self.submits[lane as usize].scratch.as_deref_mut();
+        let local = request.local as usize..request.local as usize + scratch_bytes(&request);
+        let Some(local) = scratch.and_then(|all| all.get_mut(local)) else {
+            self.flights[flight as usize].completion.status = Status::Refused;
+            return 0;
+        };
+        let asked = local[..request.bytes as usize].to_vec();
+        let (bytes, copies) = answer_at_once(self.memories.of(&request), request.node, &asked, local);
+        let work_ps = self.times.service_ps + u64::from(copies) * self.times.node_ps;
+        let waits = |core: &Server| core.free_ps.saturating_sub(self.now_ps) / work_ps.max(1);
+        let queued: u64 = self.memory_nodes[node].cores.iter().map(waits).sum();
+        let queued = u16::try_from(queued).unwrap_or(u16::MAX);
+        let service_ns = u32::try_from(work_ps / 1000).unwrap_or(u32::MAX);
+        self.flights[flight as usize].completion.value = CallAnswer::new(bytes, queued, service_ns).0;
+        self.work(node, work_ps)
+    }
+
+    /// Occupies the core that is free first; returns when the work is done, from now on.
+    fn work(&mut self, node: usize, work_ps: u64) -> u64 {
         let cores = &mut self.memory_nodes[node].cores;
         let core = (0..cores.len()).min_by_key(|&core| cores[core].free_ps).unwrap_or(0);
-        let done_ps = cores[core].serve(self.now_ps, self.times.service_ps);
-        self.flights[flight as usize].completion.status = Status::Unsupported;
-        done_ps - self.now_ps
+        cores[core].serve(self.now_ps, work_ps) - self.now_ps
     }
 
     /// Sends the answer of a request that was served now and has an answer `latency_ps` later.

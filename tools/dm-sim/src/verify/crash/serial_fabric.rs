@@ -1,6 +1,7 @@
 //! Executes the requests of one lane at a time, at once and in post order, and lets a lane die where a [`CrashPoint`]
 //! says. Memory nodes answer fencing calls, and report takeovers that come too early.
 
+use crate::calls::{answer_at_once, scratch_bytes};
 use crate::config::Config;
 use crate::memory::{Memories, atomic_result};
 use crate::verify::clocks;
@@ -9,7 +10,7 @@ use dm_core::machine::{Step, poll_once};
 use dm_core::membership::lease::Lease;
 use dm_core::port::State;
 use dm_core::remote::rpc::{Procedure, Reply};
-use dm_core::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
+use dm_core::verbs::{CallAnswer, Completion, Flags, Label, NodeId, Request, Status, Verb};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -338,6 +339,13 @@ impl SerialFabric {
                 self.memories.of(request).range_mut(remote).copy_from_slice(&data);
             }
             Verb::Rpc => return Ok(self.serve(request.node, request.operands)),
+            Verb::Call => {
+                let asked = scratch.get(local).ok_or(Status::Refused)?.to_vec();
+                let answer = request.local as usize..request.local as usize + scratch_bytes(request);
+                let answer = scratch.get_mut(answer).ok_or(Status::Refused)?;
+                let (bytes, copies) = answer_at_once(self.memories.of(request), request.node, &asked, answer);
+                return Ok(CallAnswer::new(bytes, 0, 100 * copies).0);
+            }
             _ => {
                 let old = self.memories.of(request).word(request.offset);
                 if let Some(new) = atomic_result(request, old) {

@@ -1,0 +1,103 @@
+//! Departures: which pages have left the store since when, if they were changed there.
+//!
+//! A lane that has asked a memory node about a page does not know beforehand which page that will be. What it is told may be
+//! older than a copy in this store. If the copy is still here, the lane finds it; if it has left, it was flushed before, and
+//! its departure is noted:
+//!
+//! ```text
+//!  lane that asks                      lane that evicts page P (chain of P latched)
+//!  since = departures()
+//!  call ───► memory node reads P       flush of P completed earlier
+//!                                      number += 1; last[hash(P)] = number; P leaves the table
+//!  has_had(P, since): chain of P latched; in the table, or last[hash(P)] after `since`
+//! ```
+//!
+//! *If `since` has the number of P's departure*, the departure came before the call, and the flush before the departure: the
+//! memory node read what was flushed. *If not*, and P has left the table when the lane looks, the lane sees the number: it
+//! was stored under the same latch. Pages share places of `last`, so the lane may be told of another page's departure. Numbers
+//! come round after 2^31 departures; no call takes so long.
+
+use super::frame::Frame;
+use super::table::Node;
+use super::{Lsn, PageStore};
+use crate::mutants::{Mutant, planted};
+use crate::remote::address::Address;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// Places for departures, shared by the pages whose addresses lead there.
+const PLACES: usize = 512;
+
+/// The departures of a store.
+#[derive(Debug)]
+pub(super) struct Departures {
+    number: AtomicU32,
+    last: [AtomicU32; PLACES],
+}
+
+impl Departures {
+    pub(super) const fn new() -> Self {
+        Self { number: AtomicU32::new(0), last: [const { AtomicU32::new(0) }; PLACES] }
+    }
+
+    fn place(&self, id: Address) -> Option<&AtomicU32> {
+        let mixed = (id.to_bits() >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        self.last.get(((mixed * PLACES as u64) >> 32) as usize)
+    }
+
+    fn note(&self, id: Address) {
+        let number = self.number.fetch_add(1, AcqRel).wrapping_add(1);
+        if let Some(last) = self.place(id) {
+            last.store(number, Relaxed);
+        }
+    }
+
+    fn has_after(&self, id: Address, since: u32) -> bool {
+        let last = self.place(id).map_or(since, |last| last.load(Relaxed));
+        last.wrapping_sub(since).cast_signed() > 0
+    }
+}
+
+impl<'s> PageStore<'s> {
+    /// Notes that the page of `frame` leaves the store, if it was changed here. The caller has the latch of its chain.
+    pub(super) fn departs(&self, id: Address, frame: Frame<'s>) {
+        if frame.newest() != Lsn::NONE {
+            self.departures.note(id);
+        }
+    }
+
+    /// How many pages have left the store that were changed here: for [`PageStore::has_had`].
+    #[inline]
+    pub fn departures(&self) -> u32 {
+        self.departures.number.load(Acquire)
+    }
+
+    /// Whether page `id` is in a frame, or a changed copy of it may have left the store after `since`, as
+    /// [`PageStore::departures`] counts. If not, what was READ of the page after `since` is what this compute node has.
+    pub fn has_had(&self, id: Address, since: u32) -> bool {
+        // If the latch is taken, the page may be on its way.
+        let Ok(chain) = self.chain(id) else { return true };
+        let is_here = matches!(chain.find(id), Some(Node::Frame(..))) && !planted(Mutant::CACHED_UNSEEN);
+        is_here || self.departures.has_after(id, since) && !planted(Mutant::DEPARTED_UNSEEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::NodeId;
+
+    #[test]
+    fn a_departure_is_seen_by_those_that_began_before_it() {
+        let departures = Departures::new();
+        departures.number.store(u32::MAX - 1, Relaxed);
+        let pages = [1, 2].map(|number| Address::new(NodeId(0), number << 20, 0));
+        for _ in 0..4 {
+            let since = departures.number.load(Acquire);
+            assert!(!departures.has_after(pages[0], since));
+            departures.note(pages[0]);
+            assert!(departures.has_after(pages[0], since) && !departures.has_after(pages[1], since));
+            assert!(!departures.has_after(pages[0], departures.number.load(Acquire)));
+        }
+    }
+}
