@@ -2,7 +2,7 @@
 //!
 //! A memory node owns one [`Region`] and a Unix *control socket*. A compute process connects; the daemon sends it the
 //! layout and the region's file. The process maps the file, and from then on executes its verbs itself. The daemon's
-//! processor is idle on the data path. The connection stays open: each side learns from it when the other ends.
+//! processor is idle on the data path, but for searches that it is called for. The connection stays open: each side learns from it when the other ends.
 //!
 //! ```text
 //!   compute process                                dm-memd
@@ -32,6 +32,7 @@
 //! all clients have unmapped it ([`daemon`]).
 //!
 //! - `message`: the messages of every control connection. [`wire`]: the greeting on this one.
+//! - `call_area`: slots for calls that the daemon's threads answer (`call_server`), in a file that comes with the region's.
 //! - `server`: [`serve`]. `members`: which process announced which row. `process`: a client process, identified for
 //!   good.
 //! - `client`: [`connect`]. `calls`: calls that wait for their return; `watcher`: the thread that receives returns.
@@ -41,6 +42,8 @@
 //! - `verbs` (feature `verbs`): the same on an RDMA device.
 
 mod arguments;
+pub(crate) mod call_area;
+mod call_server;
 mod calls;
 mod client;
 mod counters;

@@ -42,6 +42,9 @@
 //! cannot return. An RPC that does not return within [`CALL_WAIT`] ends as [`Status::NodeDown`]; the data path does not
 //! take the node for dead because of that.
 //!
+//! **Calls** lie in slots that the daemon has mapped, too ([`crate::memory_node`]). One that is not answered within
+//! [`ANSWER_WAIT`], or finds no slot, ends as [`Status::Unanswered`].
+//!
 //! All of this holds among processes on one coherent machine.
 //!
 //! **A sender that dies** leaves whole lines: `crash_atomic_bytes` is 64. In vector mode one instruction stores the
@@ -63,12 +66,12 @@ use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{
-    Assumptions, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Space,
-    Status, Verb,
+    Assumptions, CALL_BYTES_MAX, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId,
+    Request, Space, Status, Verb,
 };
 use litmus::Litmus;
-pub use rpc::CALL_WAIT;
 use rpc::Calling;
+pub use rpc::{ANSWER_WAIT, CALL_WAIT};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering, fence};
@@ -242,7 +245,7 @@ impl ShmFabric {
             fencing: nodes.iter().all(|node| node.can_fence()),
             crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
-            call_bytes_max: 0,
+            call_bytes_max: if nodes.iter().all(|node| node.call_area().is_some()) { CALL_BYTES_MAX as u32 } else { 0 },
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
         let any_vector = nodes.iter().any(|node| node.region().layout().mode == LineMode::Vector);
@@ -455,7 +458,7 @@ impl<'m> Fabric<'m> for ShmFabric {
         let requests = one.port().requests();
         let (mut calls, mut writes) = (false, false);
         for request in requests.iter() {
-            calls |= request.verb == Verb::Rpc;
+            calls |= matches!(request.verb, Verb::Rpc | Verb::Call);
             writes |= request.verb == Verb::Write;
         }
         if calls {
@@ -532,7 +535,10 @@ impl ShmFabric {
         fence(Ordering::Acquire);
         for (position, (request, &(mut completion))) in requests.iter().zip(&completions).enumerate() {
             let node = self.nodes.get(usize::from(request.node.0));
-            if request.verb != Verb::Rpc && !request.verb.is_local() && node.is_some_and(|node| node.is_down()) {
+            if !matches!(request.verb, Verb::Rpc | Verb::Call)
+                && !request.verb.is_local()
+                && node.is_some_and(|node| node.is_down())
+            {
                 completion.status = Status::NodeDown;
             }
             let misuse = port.complete(position, completion);
@@ -546,6 +552,7 @@ impl ShmFabric {
 
 impl Drop for ShmFabric {
     fn drop(&mut self) {
+        self.give_calls_up();
         for (node, writer) in self.nodes.iter().zip(&self.writers) {
             node.region().release_writer(*writer);
         }

@@ -1,5 +1,6 @@
 //! Connects to a memory node.
 
+use super::call_area::CallArea;
 use super::calls::{Calls, Heard, Ticket};
 use super::message::{ANNOUNCE, WITHDRAW};
 use super::watcher::{self, Connection, Watched};
@@ -52,6 +53,14 @@ pub enum ConnectError {
         /// What is wrong.
         source: WireError,
     },
+    /// The answer came without the slots for calls that it spoke of, or they cannot be mapped here.
+    #[error("{socket}: the memory node's slots for calls cannot be mapped: {source}", socket = socket.display())]
+    Calls {
+        /// The control socket.
+        socket: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The answer came without the region.
     #[error("{socket}: the memory node did not hand over its region", socket = socket.display())]
     NoRegion {
@@ -86,6 +95,8 @@ pub struct RemoteNode {
     /// The daemon could kill this process; without a daemon no process could.
     fencing: bool,
     calls: Arc<Calls>,
+    /// Where calls to the memory node's processor lie, if it answers any.
+    call_area: Option<CallArea>,
     watched: OnceLock<Watched>,
     /// Closed last, after the memory is unmapped: the end of the stream says that this process cannot write any more.
     socket: Option<UnixStream>,
@@ -107,6 +118,7 @@ impl RemoteNode {
             down: AtomicBool::new(false),
             fencing: false,
             calls: Arc::default(),
+            call_area: None,
             watched: OnceLock::new(),
             socket: None,
         }
@@ -142,6 +154,13 @@ impl RemoteNode {
     /// Whether there is a daemon to call.
     pub(crate) fn has_daemon(&self) -> bool {
         self.socket.is_some()
+    }
+
+    /// Where calls to its processor lie, and the name of this process there.
+    #[inline]
+    pub(crate) fn call_area(&self) -> Option<(&CallArea, u32)> {
+        // Connections have 32 bits.
+        self.call_area.as_ref().map(|area| (area, self.owner as u32))
     }
 
     /// Whether its daemon has ended. Once down, a connection stays down.
@@ -253,10 +272,17 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
     let no_answer = |source: io::Error| ConnectError::NoAnswer { socket: socket.to_owned(), source };
     let stream = UnixStream::connect(socket)
         .map_err(|source| ConnectError::NotListening { socket: socket.to_owned(), source })?;
-    let (bytes, fd) = greet(&stream).map_err(no_answer)?;
+    let (bytes, files) = greet(&stream).map_err(no_answer)?;
     let welcome =
         Welcome::decode(&bytes).map_err(|source| ConnectError::Protocol { socket: socket.to_owned(), source })?;
-    let fd = fd.ok_or_else(|| ConnectError::NoRegion { socket: socket.to_owned() })?;
+    let mut files = files.into_iter();
+    let fd = files.next().ok_or_else(|| ConnectError::NoRegion { socket: socket.to_owned() })?;
+    let calls = files.next().filter(|_| welcome.calls);
+    let call_area = match calls.map(CallArea::attach) {
+        None if welcome.calls => Err(io::ErrorKind::UnexpectedEof.into()),
+        area => area.transpose(),
+    };
+    let call_area = call_area.map_err(|source| ConnectError::Calls { socket: socket.to_owned(), source })?;
     let region = Region::attach(fd, welcome.layout, true)
         .map_err(|source| ConnectError::Region { socket: socket.to_owned(), source })?;
     let node = Arc::new(RemoteNode {
@@ -267,6 +293,7 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
         down: AtomicBool::new(false),
         fencing: welcome.fencing,
         calls: Arc::default(),
+        call_area,
         watched: OnceLock::new(),
         socket: Some(stream),
     });
@@ -281,7 +308,7 @@ pub fn connect(socket: &Path) -> Result<Arc<RemoteNode>, ConnectError> {
 
 /// Sends the hello and receives the answer. A memory node that has as many connections as it takes refuses without waiting
 /// for the hello, and hangs up: the hello cannot be sent then, but the refusal is there.
-fn greet(stream: &UnixStream) -> io::Result<([u8; WELCOME_BYTES], Option<OwnedFd>)> {
+fn greet(stream: &UnixStream) -> io::Result<([u8; WELCOME_BYTES], Vec<OwnedFd>)> {
     let deadline = Instant::now() + ANSWER_WAIT;
     stream.set_write_timeout(Some(ANSWER_WAIT))?;
     let mut writer = stream;
@@ -290,18 +317,18 @@ fn greet(stream: &UnixStream) -> io::Result<([u8; WELCOME_BYTES], Option<OwnedFd
     receive(stream, deadline).map_err(|error| sent.err().unwrap_or(error))
 }
 
-/// Receives a welcome and the file that comes with it.
-fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<([u8; WELCOME_BYTES], Option<OwnedFd>)> {
+/// Receives a welcome and the files that come with it.
+fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<([u8; WELCOME_BYTES], Vec<OwnedFd>)> {
     let mut bytes = [0; WELCOME_BYTES];
     let mut received = 0;
-    let mut fd = None;
+    let mut fds = Vec::new();
     while received < WELCOME_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut pieces = [IoSliceMut::new(&mut bytes[received..])];
         match recvmsg(stream, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC) {
@@ -313,11 +340,11 @@ fn receive(stream: &UnixStream, deadline: Instant) -> io::Result<([u8; WELCOME_B
         }
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(files) = message {
-                fd = files.last().or(fd);
+                fds.extend(files);
             }
         }
     }
-    Ok((bytes, fd))
+    Ok((bytes, fds))
 }
 
 #[cfg(test)]
@@ -331,8 +358,8 @@ mod tests {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.write_all(&refusal(Answer::Full)).unwrap();
         drop(there);
-        let (bytes, file) = greet(&here).unwrap();
-        assert_eq!((Welcome::decode(&bytes), file.is_none()), (Err(HeadError::Full.into()), true));
+        let (bytes, files) = greet(&here).unwrap();
+        assert_eq!((Welcome::decode(&bytes), files.is_empty()), (Err(HeadError::Full.into()), true));
         let (here, there) = UnixStream::pair().unwrap();
         drop(there);
         assert_eq!(greet(&here).unwrap_err().kind(), io::ErrorKind::BrokenPipe, "the reason, not its consequence");

@@ -39,6 +39,8 @@ counters! {
     refused_total: Counter "Clients turned away: wrong secret or version, no protocol at all, or too many.",
     /// Calls answered.
     calls_total: Counter "Procedure calls answered.",
+    /// Searches of calls.
+    searches_total: Counter "Searches of an index answered for compute nodes.",
     /// Compute nodes that joined.
     joins_total: Counter "Compute nodes that joined.",
     /// Compute nodes that left.

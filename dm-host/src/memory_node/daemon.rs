@@ -85,6 +85,7 @@ fn run_shm(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box<dyn Er
         memory_nodes: arguments.memory_nodes,
         incarnation: arguments.incarnation.unwrap_or(1),
         metrics: arguments.metrics,
+        call_threads: arguments.call_threads.into(),
         deaths: None,
     };
     options.check()?;

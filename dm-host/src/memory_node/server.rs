@@ -1,5 +1,6 @@
 //! Serves a region.
 
+use super::call_server::CallServer;
 use super::counters::{self, Counters};
 use super::members::{Members, Name};
 use super::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
@@ -66,6 +67,9 @@ pub enum ServeError {
     /// The first image does not fit into the region.
     #[error("cannot write the first image of the region: {0}")]
     Image(#[from] AccessError),
+    /// Nobody can answer calls.
+    #[error("--call-threads: {0}")]
+    Calls(io::Error),
     /// The metrics cannot be served.
     #[error("--metrics: {0}")]
     Metrics(io::Error),
@@ -92,6 +96,8 @@ pub struct ServeOptions {
     pub incarnation: u64,
     /// Where to serve metrics for Prometheus; port 0: any free port. `None`: nowhere.
     pub metrics: Option<SocketAddr>,
+    /// Threads that answer calls; 0: nobody does.
+    pub call_threads: usize,
     /// Told which compute nodes have died with their process: their rows are to be swept.
     pub deaths: Option<Sender<row::Member>>,
 }
@@ -160,6 +166,11 @@ pub fn serve(
         Endpoint::serve(address, move || counters::page(&region, &counters).1)
     });
     let endpoint = endpoint.transpose().map_err(ServeError::Metrics)?;
+    let number = options.node_id;
+    let calls = (options.call_threads > 0)
+        .then(|| CallServer::start(options.call_threads, number, &region, &counters))
+        .transpose()
+        .map_err(ServeError::Calls)?;
     ready(&Ready { options, region: &region, metrics: endpoint.as_ref().and_then(Endpoint::address) });
     let (node, nodes) = (options.node_id.0, options.memory_nodes);
     tracing::info!(node, nodes, incarnation = options.incarnation, socket = %options.socket.display(), "serving");
@@ -170,6 +181,7 @@ pub fn serve(
         bound,
         clients: Vec::new(),
         members: Members::default(),
+        calls,
         next_connection: 1,
     };
     server.run(stop)
@@ -276,6 +288,7 @@ struct Server<'o> {
     bound: Bound,
     clients: Vec<Client>,
     members: Members,
+    calls: Option<CallServer>,
     next_connection: u32,
 }
 
@@ -557,11 +570,13 @@ impl Server<'_> {
             nodes: self.options.memory_nodes,
             layout: *self.region.layout(),
             fencing: process.as_ref().is_some_and(Process::can_be_killed),
+            calls: self.calls.is_some(),
         };
         let bytes = welcome.encode();
         let Some(file) = self.region.fd() else { return Verdict::Leave("wants a region that is not ours to give") };
-        let files = [file.as_fd()];
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let files: Vec<BorrowedFd<'_>> =
+            std::iter::once(file.as_fd()).chain(self.calls.iter().map(|calls| calls.area().fd().as_fd())).collect();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
         // An empty socket takes 88 bytes at once, so a short send is an error like any other.
@@ -604,6 +619,9 @@ impl Server<'_> {
             return;
         };
         counters::sub(&self.counters.processes);
+        if let Some(calls) = &self.calls {
+            calls.area().release(member.connection);
+        }
         let lines = self.region.release_dead_writers(u64::from(member.connection));
         let dead = self.members.forget(member.connection);
         self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);

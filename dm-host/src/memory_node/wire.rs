@@ -1,6 +1,6 @@
-//! The greeting over a Unix socket, version 3; both ends' messages after it are in `message`.
+//! The greeting over a Unix socket, version 4; both ends' messages after it are in `message`.
 //!
-//! [`Answer::Welcome`] comes with the region's file descriptor; with any other answer all that follows is zero.
+//! [`Answer::Welcome`] comes with the region's file descriptor, and with that of the slots for calls, if it says so; with any other answer all that follows is zero.
 
 use super::message::{Head, HeadError, any_head, same_head};
 use crate::region::{Layout, LineMode};
@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Una
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 
 /// The version of this protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Bytes of a [`Hello`].
 pub const HELLO_BYTES: usize = size_of::<Head>();
@@ -37,7 +37,7 @@ struct WelcomeFrame {
     device_bytes: U32,
     mode: U32,
     fencing: U32,
-    zero: U32,
+    calls: U32,
 }
 
 const _: () = assert!(HELLO_BYTES == 16 && WELCOME_BYTES == 88, "sizes on the wire");
@@ -102,6 +102,8 @@ pub struct Welcome {
     pub layout: Layout,
     /// Whether the daemon could kill this process, and verify that it is gone.
     pub fencing: bool,
+    /// Whether the daemon answers calls: the file with the slots for them comes along.
+    pub calls: bool,
 }
 
 impl Welcome {
@@ -123,7 +125,7 @@ impl Welcome {
             device_bytes: device_bytes.into(),
             mode: mode.code().into(),
             fencing: u32::from(self.fencing).into(),
-            zero: U32::ZERO,
+            calls: u32::from(self.calls).into(),
         })
     }
 
@@ -145,6 +147,7 @@ impl Welcome {
             nodes: frame.nodes.get(),
             layout,
             fencing: frame.fencing == 1,
+            calls: frame.calls == 1,
         };
         if welcome.encode() != *bytes {
             return Err(WireError::Layout("its parts are elsewhere than this release puts them".to_owned()));
@@ -168,7 +171,7 @@ mod tests {
 
     fn welcome() -> Welcome {
         let layout = Layout::new(1 << 20, 4096, LineMode::Sequence, 4096).unwrap();
-        Welcome { connection: 7, node: 1, nodes: 3, layout, fencing: true }
+        Welcome { connection: 7, node: 1, nodes: 3, layout, fencing: true, calls: true }
     }
 
     #[test]

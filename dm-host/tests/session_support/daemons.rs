@@ -2,7 +2,8 @@
 
 use dm_host::fabric::shm::ShmOptions;
 use dm_host::pool::{Pool, socket_in};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub struct Daemons {
     children: Vec<Child>,
     pub sockets: Vec<PathBuf>,
+    /// The line that each has printed.
+    pub ready: Vec<String>,
 }
 
 impl Daemons {
@@ -20,7 +23,7 @@ impl Daemons {
     }
 
     pub fn start_with(directory: &Path, nodes: u16, arguments: &[&str]) -> Self {
-        let mut daemons = Self { children: Vec::new(), sockets: Vec::new() };
+        let mut daemons = Self { children: Vec::new(), sockets: Vec::new(), ready: Vec::new() };
         for node in 0..nodes {
             let socket = socket_in(directory, node);
             let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
@@ -33,12 +36,24 @@ impl Daemons {
             assert!(ready.starts_with("READY "), "{ready:?}");
             daemons.children.push(child);
             daemons.sockets.push(socket);
+            daemons.ready.push(ready);
         }
         daemons
     }
 
     pub fn connect(&self) -> Arc<Pool> {
         Arc::new(Pool::connect(&self.sockets, ShmOptions::default()).unwrap())
+    }
+
+    /// A metric of a memory node that was started with `--metrics`.
+    pub fn metric(&self, node: usize, name: &str) -> u64 {
+        let address = self.ready[node].split("metrics=").nth(1).unwrap().split(' ').next().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        let line = page.lines().find(|line| line.starts_with(name)).unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
     pub fn kill(&mut self, node: usize) {
