@@ -16,7 +16,7 @@ use crate::operation::{Cause, Effect, OpError};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
-use crate::verbs::{Label, Request};
+use crate::verbs::{Label, NodeId, Request};
 
 const BROKEN: OpError = OpError::harmless(Cause::BadInput("the bulk load failed earlier: nothing of it is kept"));
 
@@ -35,7 +35,7 @@ macro_rules! open_first {
         if port.with(|scratch| word_at(scratch, at)) != 0 {
             return Err(OpError::harmless(Cause::BadInput("a bulk load needs an empty index")));
         }
-        let fresh = index.allocate($lane, NodeClass::Leaf).await?;
+        let fresh = index.allocate($lane, NodeClass::Leaf, &$load).await?;
         port.with(|scratch| index.open(scratch, 0, fresh, &[0; KEY_BYTES_MAX][..index.plan().key_bytes]));
         $load.open[0] = Open { fresh, used: 0 };
         $load.first[0] = fresh.address;
@@ -74,6 +74,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             open_first!(self, lane, load);
         }
         if cuts {
+            load.subtrees = load.subtrees.wrapping_add(1);
             self.close_leaf(lane, &mut load).await?;
         }
         *self.bulk().lock() = load;
@@ -159,8 +160,13 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         Ok(())
     }
 
-    async fn allocate(&self, lane: &Lane<'_>, class: NodeClass) -> Result<UnlinkedNode, OpError> {
-        let near = self.tree().root_word.0;
+    async fn allocate(&self, lane: &Lane<'_>, class: NodeClass, load: &BulkLoad) -> Result<UnlinkedNode, OpError> {
+        let tree = self.tree();
+        let mut near = tree.root_word.0;
+        if tree.options.keeps_subtrees {
+            near = NodeId((load.subtrees as usize % tree.geometry.len().max(1)) as u16);
+            tree.return_others(lane, near);
+        }
         self.tree().reserve(lane, class, 1, near).await?;
         lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
     }
@@ -209,7 +215,12 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         for level in 0..LEVELS_AT_ONCE {
             let class = if level == 0 { NodeClass::Leaf } else { NodeClass::Inner };
             let closed = load.open[level].fresh.address;
-            let fresh = self.allocate(lane, class).await?;
+            let parent = load.open.get(1).filter(|_| level == 0 && load.levels > 1);
+            if parent.is_some_and(|parent| parent.used >= four_fifths(self.tree().inner.span, 1)) {
+                // It gets no more children. The next leaf begins the next parent.
+                load.subtrees = load.subtrees.wrapping_add(1);
+            }
+            let fresh = self.allocate(lane, class, load).await?;
             // The leftmost child of the new node on this level: the node just opened below.
             let below = level.checked_sub(1).map(|below| load.open[below].fresh.address);
             port.with(|scratch| {
@@ -237,7 +248,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             let Some(&open) = load.open.get(above) else { break };
             let mut open = open;
             if above == load.levels {
-                open = Open { fresh: self.allocate(lane, NodeClass::Inner).await?, used: 0 };
+                open = Open { fresh: self.allocate(lane, NodeClass::Inner, load).await?, used: 0 };
                 port.with(|scratch| {
                     self.open(scratch, above, open.fresh, &[0; KEY_BYTES_MAX][..self.plan().key_bytes]);
                     let image = self.open_image(above).of_mut(scratch);

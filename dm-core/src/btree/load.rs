@@ -20,6 +20,8 @@ pub struct BulkLoad {
     /// The leftmost node of each level.
     pub(super) first: [Address; LEVELS_AT_ONCE],
     pub(super) levels: usize,
+    /// Parents of leaves so far, and cuts: which memory node the open ones are on, if they are to be together.
+    pub(super) subtrees: u32,
     /// An append failed in the middle, or its future was dropped: levels may not fit together, so the load cannot
     /// continue.
     pub(super) broken: bool,

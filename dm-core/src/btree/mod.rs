@@ -147,6 +147,10 @@ pub struct Options {
     /// Inserts into one leaf run at the same time, too, and claim a cell by CAS (Dolphin only, keys and values of 8
     /// bytes; Dolphin section III.D). Off: each has the leaf for itself.
     pub shared_inserts: bool,
+    /// A node that splits gets its right half on its own memory node, and the children of one parent of a bulk load are on one
+    /// memory node, with it (DEX section 3): a memory node's processor can walk from one to the other. Off: an index spreads
+    /// over the memory nodes chunk by chunk.
+    pub keeps_subtrees: bool,
 }
 
 impl Options {
@@ -171,6 +175,7 @@ impl Default for Options {
             rdwc: false,
             shared_updates: true,
             shared_inserts: false,
+            keeps_subtrees: false,
         }
     }
 }

@@ -29,7 +29,7 @@ impl Tree<'_> {
     pub(crate) fn prepare_to_split(&self, lane: &Lane<'_>, near: NodeId) {
         for (class, count) in [(NodeClass::Leaf, 1), (NodeClass::Inner, STOCK_NODES)] {
             while lane.stocked(class) < count {
-                let Some(fresh) = self.take_node(lane, class, near) else { break };
+                let Some(fresh) = self.take_node(lane, class, near, true) else { break };
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
@@ -40,6 +40,9 @@ impl Tree<'_> {
     /// As [`Tree::prepare_to_split`], with chunks granted where the free lists are empty. `false`: the pool has no
     /// more.
     pub(crate) async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
+        if self.options.keeps_subtrees {
+            self.return_others(lane, near);
+        }
         Ok(self.reserve(lane, NodeClass::Leaf, 1, near).await?
             && self.reserve(lane, NodeClass::Inner, STOCK_NODES, near).await?)
     }
@@ -53,8 +56,10 @@ impl Tree<'_> {
         count: usize,
         near: NodeId,
     ) -> Result<bool, OpError> {
+        // Another memory node's memory will do, too, as soon as `near` has no more.
+        let mut anywhere = !self.options.keeps_subtrees;
         while lane.stocked(class) < count.min(STOCK_NODES) {
-            if let Some(fresh) = self.take_node(lane, class, near) {
+            if let Some(fresh) = self.take_node(lane, class, near, anywhere) {
                 if let Err(fresh) = lane.stock(class, fresh) {
                     self.give_back(class, fresh);
                 }
@@ -65,8 +70,10 @@ impl Tree<'_> {
             {
                 part.epochs.is_short();
             }
-            if !self.grant_chunk(lane, class).await? {
-                return Ok(false);
+            match self.grant_chunk(lane, class, near).await? {
+                Some(node) => anywhere |= node != near,
+                None if anywhere => return Ok(false),
+                None => anywhere = true,
             }
         }
         Ok(true)
@@ -74,23 +81,33 @@ impl Tree<'_> {
 
     /// Takes a node from a free list. First, places that have waited long enough move from the limbo list to the free
     /// lists: they come before memory that was never used.
-    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
+    fn take_node(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId, anywhere: bool) -> Option<UnlinkedNode> {
         for _ in 0..self.nodes.release() {
             lane.mark(Mark::LIMBO_LEFT);
         }
-        self.nodes.take(class, near)
+        if anywhere { self.nodes.take(class, near) } else { self.nodes.take_on(class, near) }
     }
 
-    /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all.
-    async fn grant_chunk(&self, lane: &Lane<'_>, class: NodeClass) -> Result<bool, OpError> {
-        let Some(request) = self.requests.next() else { return Ok(false) };
+    /// Returns the nodes in the lane's stock that are not on `near`.
+    pub(crate) fn return_others(&self, lane: &Lane<'_>, near: NodeId) {
+        for class in NodeClass::ALL {
+            while let Some(other) = lane.take_stock_elsewhere(class, near) {
+                self.give_back(class, other);
+            }
+        }
+    }
+
+    /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all; of an index
+    /// that keeps subtrees together, from `near` if it has one. Returns whose it is. `None`: there is none.
+    async fn grant_chunk(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Result<Option<NodeId>, OpError> {
+        let Some(request) = self.requests.next() else { return Ok(None) };
         // Classes alternate, so both spread over the memory nodes.
         let want = Want::new(Grant::new(self.owner, class.chunk_kind(), self.number, request));
-        let near = want.in_turn(self.geometry.len());
+        let near = if self.options.keeps_subtrees { near } else { want.in_turn(self.geometry.len()) };
         let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
-        let Some(granted) = granted else { return Ok(false) };
+        let Some(granted) = granted else { return Ok(None) };
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);
-        Ok(true)
+        Ok(Some(granted.node))
     }
 
     /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.

@@ -548,6 +548,14 @@ impl<'m> Lane<'m> {
         (position < free_list.len()).then(|| free_list.swap_remove(position))
     }
 
+    /// Takes a node out of the stock that is not on `near`.
+    pub(crate) fn take_stock_elsewhere(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {
+        let mut stock = self.stock.borrow_mut();
+        let free_list = &mut stock[class as usize];
+        let position = free_list.iter().position(|fresh| fresh.address.node() != near)?;
+        Some(free_list.swap_remove(position))
+    }
+
     /// As [`Lane::take_stock`], for a node that is to be linked. The lane remembers the node until
     /// [`Lane::is_through`] says that it was linked or put back, so that settling can find out what became of it.
     pub(crate) fn take_to_link(&self, class: NodeClass, near: NodeId) -> Option<UnlinkedNode> {

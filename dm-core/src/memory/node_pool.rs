@@ -115,7 +115,8 @@ impl<'s> NodePool<'s> {
         nodes_from(near, self.memory_nodes()).find_map(|node| self.take_on(class, node))
     }
 
-    fn take_on(&self, class: NodeClass, node: NodeId) -> Option<UnlinkedNode> {
+    /// Takes a node on that memory node.
+    pub(crate) fn take_on(&self, class: NodeClass, node: NodeId) -> Option<UnlinkedNode> {
         let bytes = self.node_bytes(class) as u64;
         let (offset, stamp) = self.slab(class, node)?.lock().take(NODES, bytes)?;
         Some(stamp.node(node, offset))

@@ -32,7 +32,10 @@
 //! **Deviations from the paper.** The paper pins the parent of the node, has no cached page below it, and keeps other lanes
 //! out of the subtree. Here a get looks afterwards. Only gets are offloaded; changes and scans are not. A walk that needs a
 //! node of another memory node says so ([`Answer::Elsewhere`](message::Answer::Elsewhere)), and the compute node goes on
-//! by itself; subtrees are not kept on one memory node.
+//! by itself. The children of a parent are on its memory node as long as that has memory
+//! ([`Options::keeps_subtrees`](crate::btree::Options::keeps_subtrees)): when it has none, a split goes elsewhere and says nothing,
+//! where the paper has no answer. When a parent splits, its right half is near the leaf that split, which is its left half's
+//! memory node unless a boundary of entries was between them.
 
 pub mod choice;
 pub mod message;

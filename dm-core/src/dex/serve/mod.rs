@@ -195,7 +195,9 @@ impl<'s> Dex<'s> {
         if parts.levels.len() < lanes {
             return Err(ParameterError::Small { what: "levels of lanes", found: parts.levels.len(), least: lanes });
         }
-        let Parts { tree, store, owners, log, ring_lines, may_answer, levels } = parts;
+        let Parts { mut tree, store, owners, log, ring_lines, may_answer, levels } = parts;
+        // So that a memory node's processor can walk.
+        tree.options.keeps_subtrees = true;
         let (needed, key_bytes) = (parameters.entries as usize, parameters.key_bytes);
         let found = owners.order.len().min(owners.cells.len()).min(owners.boundaries.len() / key_bytes);
         if found < needed {
