@@ -41,6 +41,10 @@ enum Metric {
     TimesPSherman,
     /// The same over those of a SMART.
     TimesPSmart,
+    /// Operations a second over those of a DEX whose gets never call a memory node.
+    TimesNeverOffloaded,
+    /// Operations a second over those with one processor in each memory node.
+    TimesOneCore,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
     CacheMb,
     /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
@@ -65,6 +69,8 @@ impl Metric {
             | Self::TimesSmart
             | Self::TimesPSherman
             | Self::TimesPSmart
+            | Self::TimesNeverOffloaded
+            | Self::TimesOneCore
             | Self::TimesWithoutRdwc => report.throughput_ops_per_s() / 1e6,
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
@@ -92,6 +98,8 @@ impl Metric {
             | Self::TimesSmart
             | Self::TimesPSherman
             | Self::TimesPSmart
+            | Self::TimesNeverOffloaded
+            | Self::TimesOneCore
             | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes | Self::PoolBytes => "B",
@@ -425,6 +433,12 @@ fn command(figure: &Figure) -> String {
 
 /// The command line that a figure's is compared with.
 fn rival(figure: &Figure, command: &str) -> Option<String> {
+    // The same index with another option.
+    match figure.metric {
+        Metric::TimesNeverOffloaded => return Some(command.replace(" --offload by-cost", "")),
+        Metric::TimesOneCore => return Some(command.replace("--memory-cores 4", "--memory-cores 1")),
+        _ => {}
+    }
     let as_index = |command: &str, other: &str| {
         let other = format!("--index {other}");
         ["chime", "dolphin", "dex"]

@@ -19,7 +19,7 @@ use std::time::Instant;
 const PROGRESS_OPERATIONS: u64 = 1024;
 
 /// Verbs, by number; 0 is none.
-const VERBS: usize = 10;
+const VERBS: usize = 11;
 
 /// What the workers of a run share.
 #[derive(Debug)]
@@ -340,13 +340,14 @@ fn put_value(identity: u64, version: u32, scratch: &mut [u8], plan: &ScratchPlan
 
 /// The name of a verb in traces and reports, as the specification writes it.
 fn verb_name(number: usize) -> &'static str {
-    const NAMES: [(Verb, &str); 6] = [
+    const NAMES: [(Verb, &str); 7] = [
         (Verb::Read, "READ"),
         (Verb::Write, "WRITE"),
         (Verb::Cas, "CAS"),
         (Verb::MaskedCas, "MASKED_CAS"),
         (Verb::FetchAdd, "FAA"),
         (Verb::Rpc, "RPC"),
+        (Verb::Call, "CALL"),
     ];
     NAMES.iter().find(|(verb, _)| *verb as usize == number).map_or("LOCAL", |(_, name)| name)
 }

@@ -214,6 +214,7 @@ impl Plan {
                 rdwc: with(With::Rdwc),
                 shared_updates: !without(Without::SharedUpdates),
                 shared_inserts: with(With::SharedInserts),
+                keeps_subtrees: false,
             },
             ..Spending::default()
         };
