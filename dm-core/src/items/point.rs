@@ -64,12 +64,6 @@ pub(super) enum Next {
     Write,
 }
 
-/// Attempts at changing an entry before a lane pauses.
-const GIVES_WAY_AFTER: u32 = 16;
-
-/// The longest pause, in ns, for each attempt so far.
-const GIVES_WAY_NS: u64 = 500;
-
 /// A slot as it was seen.
 enum Seen {
     Link(u64),
@@ -101,7 +95,6 @@ impl<I: Index> Items<'_, I> {
                         Next::Ask
                     }
                     Next::Ask => {
-                        self.give_way(lane).await?;
                         let step = Operation { deadline_ns, ..Operation::point(self.ask(lane)) };
                         let result = self.below.execute(lane, step).await;
                         self.digest(lane, kind, result)?
@@ -114,20 +107,6 @@ impl<I: Index> Items<'_, I> {
                 }
             }
         }
-    }
-
-    /// Pauses, if others have changed the entry first several times. Lanes that want one entry come to its lock in turns, and
-    /// without pauses the turns can stay as they are: the same lanes are always the first behind a change, and the others learn
-    /// of it too late. The length differs from one pause to the next, so the turns change.
-    async fn give_way(&self, lane: &Lane<'_>) -> Result<(), OpError> {
-        let attempts = self.progress(lane).attempts;
-        if attempts < GIVES_WAY_AFTER {
-            return Ok(());
-        }
-        let most_ns = u64::from(attempts) * GIVES_WAY_NS;
-        let ns = (u64::from(lane.next_turn()) * most_ns) >> 32;
-        lane.port().call(Request::pause(ns)).await?;
-        Ok(())
     }
 
     /// Goes down as far as this compute node has copies of links.

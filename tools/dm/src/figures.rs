@@ -408,6 +408,7 @@ fn command(figure: &Figure) -> String {
         ("{HOTSPOT}", chime::HOTSPOT),
         ("{DEX}", dex::CLUSTER),
         ("{DEX-CACHE}", dex::CACHE),
+        ("{OFFLOAD}", dex::OFFLOAD),
         ("{AT-CACHE}", dex::AT_CACHE),
         ("{DOLPHIN}", dolphin::CLUSTER),
         ("{DENSE}", dolphin::DENSE),

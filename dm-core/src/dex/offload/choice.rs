@@ -13,7 +13,7 @@
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Levels of nodes from which a get may call: leaves are 0. It READs from the root on if its route ends higher.
-pub const LEVELS: usize = 4;
+pub const LEVELS: usize = 6;
 
 /// One get in so many takes the other way.
 pub const CONTRARY: u32 = 64;
