@@ -612,6 +612,11 @@ impl<'m> Lane<'m> {
         self.deadline_ns.get() != NO_DEADLINE_NS
     }
 
+    /// How long the operation may wait in all, in ns.
+    pub(crate) fn wait_ns(&self) -> u64 {
+        self.deadline_ns.get()
+    }
+
     /// How long the operation may still wait, in ns; at least 1.
     pub(crate) fn remaining_ns(&self) -> u64 {
         self.deadline_ns.get().saturating_sub(self.port.elapsed_ns()).saturating_add(1)

@@ -17,6 +17,11 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 /// First and longest pause while it waits, in ns.
 const PAUSE_NS: (u64, u64) = (500_000, 4_000_000);
 
+/// It gives up so long before its deadline, in ns, or when an eighth of its time is left if that is shorter. Members of its
+/// batch began after it, and have the same time. So they learn before their own deadline that they work alone, and say
+/// themselves that the pool is full; otherwise they could only say that a deadline passed, with an unknown effect.
+const ANSWER_NS: u64 = 4_000_000;
+
 /// How often it waits rather than have a chunk granted: what was freed may have gone to others.
 const PATIENT_WAITS: u32 = 3;
 
@@ -86,7 +91,9 @@ impl<'s> Tree<'s> {
     ) -> Result<(), OpError> {
         let full = Interrupt::NoMemory.into_error();
         let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Err(full) };
-        if lane.must_settle() || patience.waits == WAITS_MAX || lane.check_deadline().is_err() {
+        let answer_ns = ANSWER_NS.min(lane.wait_ns() / 8).max(1);
+        let time_left_ns = || lane.remaining_ns().saturating_sub(answer_ns);
+        if lane.must_settle() || patience.waits == WAITS_MAX || time_left_ns() == 0 {
             return Err(full);
         }
         patience.waits += 1;
@@ -99,8 +106,7 @@ impl<'s> Tree<'s> {
         let mut pause_ns = PAUSE_NS.0;
         let mut is_back = false;
         while !is_back
-            && lane.check_deadline().is_ok()
-            && let left_ns @ 1.. = patience_ns.saturating_sub(port.elapsed_ns() - began_ns)
+            && let left_ns @ 1.. = patience_ns.saturating_sub(port.elapsed_ns() - began_ns).min(time_left_ns())
         {
             port.call(Request::pause(pause_ns.min(left_ns))).await?;
             pause_ns = (pause_ns * 2).min(PAUSE_NS.1);

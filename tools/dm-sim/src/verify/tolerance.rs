@@ -19,7 +19,7 @@ pub struct Circumstances {
     /// another lane ended, and not because a deadline passed. Or a queue pair failed then: a lane that uses it settles what it
     /// holds before others get it. Or it is a scan that only posted READs.
     pub went_on: bool,
-    /// It took all the time that it may wait.
+    /// It took seven eighths of the time that it may wait, or more: it stops waiting for memory a little before its deadline.
     pub ran_out: bool,
 }
 

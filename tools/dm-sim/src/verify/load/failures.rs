@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::verify::tolerance::{Circumstances, Failed};
 use crate::verify::wide::WideOption;
 use crate::world::World;
-use dm_core::operation::{Cause, OpError};
+use dm_core::operation::{Cause, OpError, Operation};
 
 impl Load<'_, '_> {
     /// Takes note of a failure. Before the next step it is told what it was like.
@@ -42,12 +42,13 @@ impl Load<'_, '_> {
             return;
         }
         let seen = Circumstances::now(self.subject, world, &self.injected);
+        let wait_ns = if self.draw.deadline_ns == 0 { Operation::WAIT_NS_DEFAULT } else { self.draw.deadline_ns };
         for number in self.explained..self.failed.len() {
             let operation = self.failed[number].operation;
             let went_on = operation.is_some_and(|operation| self.went_on(operation, world));
             let ran_out = operation.is_some_and(|operation| {
                 let Record { invoked, answer, .. } = self.history.operation(operation);
-                answer.is_some_and(|(_, end)| end.now_ns - invoked.now_ns >= self.draw.deadline_ns)
+                answer.is_some_and(|(_, end)| end.now_ns - invoked.now_ns >= wait_ns - wait_ns / 8)
             });
             let was_full = operation.is_some_and(|operation| {
                 self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
