@@ -196,6 +196,12 @@ impl<'s> Dolphin<'s> {
         part.turn(lane, home, self.tree.owner, self.tree.scratch.small).await
     }
 
+    /// See [`Participant::turn_after`].
+    pub async fn turn_after(&self, lane: &Lane<'_>, waited: (u64, u64)) -> Result<(), RowError> {
+        let (Some(part), Some(home)) = (self.tree.epochs, self.tree.geometry.first()) else { return Ok(()) };
+        part.turn_after(lane, home, self.tree.owner, waited, self.tree.scratch.small).await
+    }
+
     /// Local entries that some lane has.
     pub fn locks_held(&self) -> usize {
         self.entries.held()

@@ -12,6 +12,7 @@ use super::Dolphin;
 use super::layout::leaf::place_of;
 use super::layout::shape::LEAF_BYTES;
 use super::spear::{Presence, Repair, Seat, Spear, repair};
+use crate::index::runner::Run;
 use crate::index::{catalog, owners};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::{Watch, Watched};
@@ -149,6 +150,9 @@ impl Dolphin<'_> {
         while self.seat_waits.load(Acquire) && !part.epochs.is_over(first) {
             lane.check_deadline()?;
             part.epochs.want();
+            // A compute node that has died may hold the epochs up, with no lock that anybody meets.
+            part.epochs.is_short();
+            self.fence_unresponsive(lane).await;
             lane.port().call(Request::pause(TURN_PAUSE_NS)).await?;
             part.turn(lane, home, self.tree.owner, self.tree.scratch.small).await.map_err(row_error)?;
         }

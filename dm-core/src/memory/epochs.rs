@@ -28,7 +28,7 @@
 //! glances ([`crate::membership::lease::LeaseConfig::glance_ns`]), or as long as the longest operation.
 //!
 //! **Limit.** A compute node that sends heartbeats and does not end an operation holds up all limbo lists: operations
-//! have deadlines. One that is unresponsive is fenced when memory is short.
+//! have deadlines. One that is unresponsive is fenced when memory is short, or when a lane waits for a turn.
 
 use super::closed::Closed;
 use super::pin::{IDLE, Pin};
@@ -100,6 +100,8 @@ struct Watch {
     row: RowId,
     seen: (u64, u64),
     unchanged_ns: u64,
+    /// It was unchanged for a lease.
+    is_over: bool,
 }
 
 impl Default for Epochs {
@@ -126,7 +128,7 @@ impl Epochs {
                 seen: 0,
                 open: Deque::new(),
                 passed: (0, FIRST_ROW),
-                watch: Watch { row: RowId(0), seen: (0, 0), unchanged_ns: 0 },
+                watch: Watch { row: RowId(0), seen: (0, 0), unchanged_ns: 0, is_over: false },
                 unresponsive: None,
             }),
         }
@@ -312,7 +314,7 @@ impl Epochs {
         self.short.load(Relaxed)
     }
 
-    /// Nodes are short while places wait.
+    /// Nodes are short while places wait, or a lane waits for a turn.
     pub(crate) fn is_short(&self) {
         self.short.store(true, Relaxed);
     }
@@ -345,12 +347,19 @@ impl State {
 impl Watch {
     fn saw(&mut self, row: RowId, row_summary: &RowSummary, waits: &Waits) -> Option<(RowId, RowWord)> {
         let seen = (row_summary.word.0, row_summary.heartbeat);
-        if self.row != row || self.seen != seen {
-            *self = Self { row, seen, unchanged_ns: 0 };
+        let is_same = self.row == row && self.seen == seen;
+        if waits.lease_ns == u64::MAX {
+            // A turn without a heartbeat knows of no time, and counts none. If it took note of the row, the next heartbeat's turn
+            // would count time that was before. What the last heartbeat's turn found stays so as long as the row does.
+            return (is_same && self.is_over).then_some((row, row_summary.word));
+        }
+        if !is_same {
+            *self = Self { row, seen, unchanged_ns: 0, is_over: false };
             return None;
         }
         self.unchanged_ns = self.unchanged_ns.saturating_add(waits.since_ns);
-        (self.unchanged_ns >= waits.lease_ns.max(row_summary.lease_ns)).then_some((row, row_summary.word))
+        self.is_over = self.unchanged_ns >= waits.lease_ns.max(row_summary.lease_ns);
+        self.is_over.then_some((row, row_summary.word))
     }
 }
 
@@ -367,7 +376,7 @@ pub(crate) struct Turn {
 /// How a turn waits for other compute nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
-    /// How long this compute node lets others be unresponsive, in ns.
+    /// How long this compute node lets others be unresponsive, in ns; [`u64::MAX`]: the turn is without a heartbeat.
     pub lease_ns: u64,
     /// Since the last turn, in ns: at most that.
     pub since_ns: u64,
@@ -420,5 +429,9 @@ mod tests {
         assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), None);
         assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), None);
         assert_eq!(watch.saw(RowId(3), &row_summary(2), &waits), Some((RowId(3), word)));
+        let without_heartbeat = Waits { lease_ns: u64::MAX, since_ns: 0, for_all: true };
+        assert_eq!(watch.saw(RowId(3), &row_summary(2), &without_heartbeat), Some((RowId(3), word)), "it stays so");
+        assert_eq!(watch.saw(RowId(3), &row_summary(3), &without_heartbeat), None);
+        assert_eq!(watch.saw(RowId(3), &row_summary(3), &waits), None, "time before it was seen does not count");
     }
 }

@@ -102,8 +102,21 @@ impl<'s> Participant<'s> {
         member: Member,
         scratch: usize,
     ) -> Result<(), RowError> {
+        self.turn_after(lane, home, member, (u64::MAX, 0), scratch).await
+    }
+
+    /// The same, which notes for how long others have been unresponsive, as [`crate::membership::lease::keep`] does: lets them
+    /// be so for `lease_ns`, and comes `since_ns` after the last such turn.
+    pub async fn turn_after(
+        &self,
+        lane: &Lane<'_>,
+        home: &NodeGeometry,
+        member: Member,
+        (lease_ns, since_ns): (u64, u64),
+        scratch: usize,
+    ) -> Result<(), RowError> {
         let Some(_busy) = Busy::begin(&self.epochs.busy) else { return Ok(()) };
-        let waits = Waits { lease_ns: u64::MAX, since_ns: 0, for_all: true };
+        let waits = Waits { lease_ns, since_ns, for_all: true };
         self.turn_of(lane, home, member, waits, scratch).await.map(|_| ())
     }
 

@@ -308,6 +308,12 @@ impl<'s> Smart<'s> {
         part.turn(lane, home, self.tree.owner, self.tree.scratch.small).await
     }
 
+    /// See [`Participant::turn_after`].
+    pub async fn turn_after(&self, lane: &Lane<'_>, waited: (u64, u64)) -> Result<(), RowError> {
+        let (Some(part), Some(home)) = (self.tree.epochs, self.tree.geometry.first()) else { return Ok(()) };
+        part.turn_after(lane, home, self.tree.owner, waited, self.tree.scratch.small).await
+    }
+
     /// Local lock entries with a holder.
     pub fn locks_held(&self) -> usize {
         self.locks.held()
