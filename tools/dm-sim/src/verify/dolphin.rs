@@ -194,6 +194,10 @@ impl TestAccess for dolphin::Dolphin<'_> {
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         turned(Self::turn(self, lane).await)
     }
+
+    async fn turn_after<'a>(&'a self, lane: &'a Lane<'_>, waited: (u64, u64)) -> Result<(), OpError> {
+        turned(Self::turn_after(self, lane, waited).await)
+    }
 }
 
 /// Calls `see` with every slot that is reached from the root slot, which comes first, and with the image of its node.

@@ -132,6 +132,8 @@ pub struct Load<'a, 'm> {
     rng: Rng,
     /// Random numbers for turns.
     turns: Rng,
+    /// When compute nodes made the turns of their heartbeats last.
+    turned_ns: u64,
     /// Random numbers for options.
     wide: Rng,
     left: u32,
@@ -186,6 +188,9 @@ pub struct Load<'a, 'm> {
 /// A value below this is the number of the operation that wrote it. An initial value is this plus the key.
 pub const VALUE_FIRST: u64 = 100_000;
 
+/// Between two turns of a compute node's heartbeats, in ns. Only waits take so long.
+const TURNS_APART_NS: u64 = 30_000_000;
+
 /// After so many steps no operation begins any more. On a full pool each may wait until its deadline, which takes some
 /// thousand steps, though all of them end.
 pub(super) const BEGINNING_STEPS: u64 = 500_000;
@@ -209,6 +214,7 @@ impl<'a, 'm> Load<'a, 'm> {
             newcomers,
             rng: Rng::new(draw.seed ^ 0x5eed_0002),
             turns: Rng::new(draw.seed ^ 0x5eed_0007),
+            turned_ns: 0,
             wide: Rng::new(draw.seed ^ 0x5eed_0012),
             left: operations,
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),

@@ -184,6 +184,10 @@ impl TestAccess for dm_core::smart::Smart<'_> {
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         turned(Self::turn(self, lane).await)
     }
+
+    async fn turn_after<'a>(&'a self, lane: &'a Lane<'_>, waited: (u64, u64)) -> Result<(), OpError> {
+        turned(Self::turn_after(self, lane, waited).await)
+    }
 }
 
 impl MemoryWalk for Parameters {

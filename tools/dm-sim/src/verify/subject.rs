@@ -75,6 +75,19 @@ pub trait TestAccess: Index {
         let _ = lane;
         async { Ok(()) }
     }
+
+    /// The same, so long after the last one that a compute node which did nothing meanwhile may be dead: see
+    /// [`Participant::turn_after`]. An index that fences nobody for the epochs makes a turn.
+    ///
+    /// [`Participant::turn_after`]: dm_core::memory::Participant::turn_after
+    fn turn_after<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        waited: (u64, u64),
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        let _ = waited;
+        self.turn(lane)
+    }
 }
 
 /// The result of [`TestAccess::turn`].
@@ -146,6 +159,8 @@ pub trait Opened {
     fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
+    /// See [`TestAccess::turn_after`].
+    fn turn_after<'a>(&'a self, lane: &'a Lane<'_>, waited: (u64, u64)) -> Boxed<'a, ()>;
     /// The lease of its compute node, if that is recovered.
     fn lease(&self) -> Option<&Lease>;
 }
@@ -219,6 +234,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.turn(lane))
+    }
+    fn turn_after<'a>(&'a self, lane: &'a Lane<'_>, waited: (u64, u64)) -> Boxed<'a, ()> {
+        Box::pin(self.0.turn_after(lane, waited))
     }
     fn lease(&self) -> Option<&Lease> {
         self.1

@@ -311,4 +311,8 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
     async fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
         match_kind!(self, AnyIndex(form) => TestAccess::turn(form.below(), lane).await)
     }
+
+    async fn turn_after<'a>(&'a self, lane: &'a Lane<'_>, waited: (u64, u64)) -> Result<(), OpError> {
+        match_kind!(self, AnyIndex(form) => TestAccess::turn_after(form.below(), lane, waited).await)
+    }
 }

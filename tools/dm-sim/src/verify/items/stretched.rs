@@ -245,4 +245,12 @@ impl<I: TestAccess> TestAccess for Stretched<'_, I> {
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
         self.index.turn(lane)
     }
+
+    fn turn_after<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        waited: (u64, u64),
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.turn_after(lane, waited)
+    }
 }

@@ -1,16 +1,19 @@
 //! Keeps lanes busy, and records what they answer.
 
 use super::calls::start_asking;
-use super::{BEGINNING_STEPS, Doing, Ended, Load};
+use super::{BEGINNING_STEPS, Doing, Ended, Load, TURNS_APART_NS};
 use crate::check::Answer;
 use crate::compute_node::ComputeNode;
+use crate::direct::DirectFabric;
 use crate::driver::{Driver, LaneAt, Op};
+use crate::run::block_on;
 use crate::verify::faults::{FaultKind, Planned};
 use crate::verify::wide::WideOption;
 use crate::workload::Workload;
+use dm_core::lane::Lane;
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::catalog::IndexSet;
-use dm_core::verbs::{Request, Status};
+use dm_core::verbs::{LaneId, Request, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
 const COLLECTIONS_PERCENT: u32 = 30;
@@ -26,10 +29,6 @@ const MOVES_PERCENT: u32 = 40;
 
 /// How long a lane waits at most for a part that it has moved, in ns: some hundred requests.
 const MOVE_WAIT_NS: u64 = 1_000_000;
-
-/// Between two turns of a compute node that has nothing else to do, in ns: some heartbeats. An operation that waits until its
-/// deadline, which is many seconds, has to end before the history has too many steps.
-const TURNS_APART_NS: u64 = 30_000_000;
 
 /// Heartbeats that a lane waits for whose compute node is silent: a silence is shorter.
 const HEARTBEATS_AWAITED: u32 = 64;
@@ -65,15 +64,33 @@ impl<'a> Load<'a, '_> {
         })
     }
 
-    /// Whether compute node `by`, which has nothing else to do, makes a turn as its heartbeat would: a newcomer in a row that
-    /// was another one's may wait for the epochs.
-    fn keeps_turning(&self, by: ComputeNode) -> bool {
-        let is_at_work = |doing: &Doing| !matches!(doing, Doing::Nothing | Doing::Turn);
-        let others = (0..).map(ComputeNode).zip(&self.doing).filter(|(node, _)| *node != by);
-        let mut others = others.filter(|(node, _)| !self.injected.dead.contains(node));
-        self.draw.wide.has(WideOption::Rejoin)
-            && !self.doing[usize::from(by.0)].contains(&Doing::Turn)
-            && others.any(|(_, lanes)| lanes.iter().any(is_at_work))
+    /// Makes a turn of every compute node that lives, as its heartbeats would: a newcomer in a row that was another one's waits
+    /// for the epochs of all, and so does an operation that waits for memory. A compute node whose lanes all wait, or have
+    /// nothing to do, makes no other turn, and only these turns tell it that a compute node which holds the epochs up is dead.
+    ///
+    /// A turn takes no time here, and is not in the log. Turns of lanes are those that meet other requests.
+    fn make_turns(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        let now_ns = driver.now_ns();
+        let since_ns = now_ns - self.turned_ns;
+        if since_ns < TURNS_APART_NS {
+            return;
+        }
+        self.turned_ns = now_ns;
+        let world = driver.world();
+        let config = world.config().clone();
+        let mut fabric = DirectFabric::over(&config, world.memories_mut());
+        self.injected.down.iter().for_each(|node| fabric.set_down(*node));
+        for (node, index) in (0..).map(ComputeNode).zip(&self.opened) {
+            let is_silent = self.clocks.as_ref().is_some_and(|clocks| clocks.is_silent(node, now_ns));
+            if !index.has_epochs() || is_silent || self.injected.dead.contains(&node) {
+                continue;
+            }
+            let mut scratch = vec![0; index.plan().total_bytes];
+            let lane = Lane::new(LaneId(0), &mut scratch);
+            let lease_ns = index.lease().map_or(u64::MAX, |lease| lease.config().lease_ns());
+            // One that others have fenced ends when it reads that.
+            let _ = block_on(&lane, &mut fabric, index.turn_after(&lane, (lease_ns, since_ns)));
+        }
     }
 
     /// Whether requests of compute nodes that live may have failed so far.
@@ -144,13 +161,6 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                     Err(error) => Err(error),
                 };
                 Ended::Moved(moved)
-            }));
-        }
-        if self.left == 0 && index.has_epochs() && self.keeps_turning(at.compute_node) {
-            *self.doing(at) = Doing::Turn;
-            return Some(Box::pin(async move {
-                let _ = lane.port().call(Request::pause(TURNS_APART_NS)).await;
-                Ended::Turned(index.turn(lane).await)
             }));
         }
         self.left = self.left.checked_sub(1)?;
@@ -284,6 +294,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             self.let_join(driver);
         }
         self.end_the_fenced(driver);
+        if self.draw.wide.has(WideOption::Rejoin) {
+            self.make_turns(driver);
+        }
         if let Some(damage) = &mut self.damage {
             damage.strike(driver.steps(), driver.world().memories_mut());
         }
