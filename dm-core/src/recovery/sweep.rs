@@ -201,6 +201,12 @@ pub(crate) trait Sweep {
             if !clean {
                 lane.check_deadline()?;
                 lane.port().call(Request::pause(PASS_NS)).await?;
+                // Another sweep may have freed the row. Then the words that name it are its next compute node's, which may
+                // keep them for as long as it likes.
+                if site.read_row(lane, row).await?.is_none_or(|now| now.word != dead.1) {
+                    swept.row_free = true;
+                    return Ok(swept);
+                }
             }
         }
         if !clean {
