@@ -15,6 +15,8 @@
 //!              └──────────────── DeleteInLayer ◄── mismatch ──┘
 //! ```
 //!
+//! After some mismatches, the next one leads to a pause and to Get (`Items::back_off`).
+//!
 //! Each step is one operation of the index below. The decisions between the steps are not async. The slot that was
 //! considered last stays in the `expected` range of the index below, where Update, Delete and Link compare it.
 
@@ -30,6 +32,12 @@ use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome
 use crate::verbs::{Label, Request};
 use core::future::Future;
 use core::ops::Range;
+
+/// After so many failed attempts an operation pauses before the next one.
+const PATIENT_ATTEMPTS: u32 = 8;
+
+/// First and longest pause, in ns: up to some changes of the entry.
+const BACK_OFF_NS: (u64, u64) = (1_000, 64_000);
 
 /// The step that the index below is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +103,7 @@ impl<I: Index> Items<'_, I> {
                         Next::Ask
                     }
                     Next::Ask => {
+                        self.back_off(lane).await?;
                         let step = Operation { deadline_ns, ..Operation::point(self.ask(lane)) };
                         let result = self.below.execute(lane, step).await;
                         self.digest(lane, kind, result)?
@@ -107,6 +116,18 @@ impl<I: Index> Items<'_, I> {
                 }
             }
         }
+    }
+
+    /// Pauses for a random time before the operation reads an entry again that others have changed many times meanwhile. Locks
+    /// are handed on in the order in which lanes ask. So lanes that all want the entry keep their order: the lane that has just
+    /// changed it reads it first, asks first, and is again the one whose change fits. The others would lose each time.
+    async fn back_off(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let Progress { step: Step::Get, attempts, .. } = self.progress(lane) else { return Ok(()) };
+        let Some(failed @ 1..) = attempts.checked_sub(PATIENT_ATTEMPTS) else { return Ok(()) };
+        let longest_ns = (BACK_OFF_NS.0 << failed.min(16)).min(BACK_OFF_NS.1);
+        let drawn_ns = (u64::from(lane.next_turn() >> 16) * longest_ns) >> 16;
+        lane.port().call(Request::pause(drawn_ns.max(1))).await?;
+        Ok(())
     }
 
     /// Goes down as far as this compute node has copies of links.
@@ -284,6 +305,9 @@ impl<I: Index> Items<'_, I> {
                 self.entry_not_changed(lane);
                 if progress.step != Step::Insert {
                     self.count(lane)?;
+                    if self.progress(lane).attempts > PATIENT_ATTEMPTS {
+                        return Ok(self.to(lane, Step::Get));
+                    }
                 }
                 self.consider(lane, kind)
             }
