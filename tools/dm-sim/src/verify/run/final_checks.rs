@@ -202,6 +202,16 @@ impl Stage<'_> {
                     self.findings.push(Finding::Structure(format!("nobody can take key {key} over: {error}")));
                 }
             }
+            // Where keys are far apart, an entry may have none. A scan of everything meets it.
+            let (mut key, mut after, limit) = (0, false, index.plan().page_records() as u32);
+            for _ in 0..=self.setup.draw.keys {
+                let call = Call::Scan { after, high: None, limit };
+                let page = start(index, lane, coding, key, call, self.setup.draw.deadline_ns);
+                let page = block_on(lane, &mut fabric, page).map(|run| run.result);
+                let _ = block_on(lane, &mut fabric, index.settle(lane));
+                let Ok(Ended::Page(records, true)) = page else { break };
+                (key, after) = records.last().map_or((key, after), |(last, _)| (*last, true));
+            }
             now_ns += lease.config().lease_ns() / 2;
         }
     }
