@@ -21,6 +21,8 @@ pub struct Circumstances {
     pub went_on: bool,
     /// It took seven eighths of the time that it may wait, or more: it stops waiting for memory a little before its deadline.
     pub ran_out: bool,
+    /// Another compute node has fenced the one whose operation it is: memory nodes have closed its queue pairs.
+    pub was_fenced: bool,
 }
 
 impl Circumstances {
@@ -72,7 +74,8 @@ impl Failed {
     ///   index has no room for all keys, however many chunks there are. Without recovery, also after a death: nobody frees
     ///   the row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
     ///   An operation whose deadline passed while it waited for memory says so, too.
-    /// - It may say that a queue pair or a memory node failed, if one did.
+    /// - It may say that a queue pair or a memory node failed, if one did; or a queue pair if its compute node was fenced while
+    ///   a request was under way.
     /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
     ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
     ///   on meanwhile, since there is no order among all that wait for a lock, and some operations have much to do. If
@@ -82,7 +85,7 @@ impl Failed {
     /// - It may say that its compute node is fenced if that was silent.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
     pub fn is_tolerable(&self, injected: &InjectedFaults, excuses: Excuses) -> bool {
-        let Circumstances { has_chunks, dead_hold, went_on, ran_out } = self.circumstances;
+        let Circumstances { has_chunks, dead_hold, went_on, ran_out, was_fenced } = self.circumstances;
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
@@ -93,7 +96,7 @@ impl Failed {
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
-                    Status::Flushed => injected.any(FaultKind::QpError),
+                    Status::Flushed => injected.any(FaultKind::QpError) || was_fenced,
                     Status::NodeDown => injected.any(FaultKind::NodeDeath),
                     _ => false,
                 },
@@ -117,7 +120,8 @@ mod tests {
     use dm_core::error::VerbError;
     use dm_core::verbs::{Label, NodeId, Verb};
 
-    const NOTHING: Circumstances = Circumstances { has_chunks: true, dead_hold: false, went_on: false, ran_out: false };
+    const NOTHING: Circumstances =
+        Circumstances { has_chunks: true, dead_hold: false, went_on: false, ran_out: false, was_fenced: false };
     const EXCUSES: Excuses = Excuses {
         after_death: AfterDeath::Bounded,
         deadline_ns: 1000,
@@ -180,6 +184,8 @@ mod tests {
         });
         assert!(after(Some(FaultKind::QpError), broken, NOTHING, EXCUSES));
         assert!(!after(Some(FaultKind::NodeDeath), broken, NOTHING, EXCUSES));
+        assert!(after(None, broken, Circumstances { was_fenced: true, ..NOTHING }, EXCUSES));
+        assert!(!after(None, broken, NOTHING, EXCUSES));
         assert!(after(None, Cause::Fenced, NOTHING, Excuses { fences_itself: true, ..EXCUSES }));
         assert!(!after(None, Cause::Fenced, NOTHING, EXCUSES));
     }

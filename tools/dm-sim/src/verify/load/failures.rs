@@ -35,7 +35,10 @@ impl Load<'_, '_> {
     /// Tells the latest failures what it is like.
     pub(super) fn explain(&mut self, world: &World) {
         let matters = |failed: &Failed| {
-            matches!(failed.error.cause, Cause::PoolFull | Cause::Deadline { .. } | Cause::Retries { .. })
+            matches!(
+                failed.error.cause,
+                Cause::PoolFull | Cause::Deadline { .. } | Cause::Retries { .. } | Cause::Verb(_)
+            )
         };
         if !self.failed[self.explained..].iter().any(matters) {
             self.explained = self.failed.len();
@@ -54,7 +57,10 @@ impl Load<'_, '_> {
                 self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
             });
             let has_chunks = seen.has_chunks && !was_full;
-            self.failed[number].circumstances = Circumstances { has_chunks, went_on, ran_out, ..seen };
+            let was_fenced = operation.is_some_and(|operation| {
+                world.fenced_by_others().contains(&self.history.operation(operation).lane.compute_node)
+            });
+            self.failed[number].circumstances = Circumstances { has_chunks, went_on, ran_out, was_fenced, ..seen };
         }
         self.explained = self.failed.len();
     }
