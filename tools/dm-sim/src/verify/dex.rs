@@ -78,7 +78,9 @@ impl TreeKind for Dex {
     /// than its lease, and reads a leaf that it has cached and another one has changed meanwhile; a WRITE of a leaf that is not
     /// admitted is cut off by its queue pair while its operation is dropped; a flush fails after the head has moved, and its
     /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older;
-    /// a flush is given up or dropped, or a merge dropped, and its compute node dies soon after: one of 60,000 histories each.
+    /// a flush is given up or dropped, or a merge dropped, and its compute node dies soon after: one of 60,000 histories each; a
+    /// memory node reads a leaf that was changed before the get began, and that is flushed and evicted before its answer comes; a
+    /// memory node's processor stops within a copy while the leaf is WRITTEN sixteen times.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::LEASE_UNCHECKED_ON_A_HIT,
@@ -89,6 +91,8 @@ impl TreeKind for Dex {
             Mutant::REVIVED_BEFORE_FLUSH,
             Mutant::TENURE_UNCHECKED_BEHIND_READ,
             Mutant::DRAINED_WITHOUT_FILLS,
+            Mutant::DEPARTED_UNSEEN,
+            Mutant::SLOW_COPY_BELIEVED,
         ]
     }
 
