@@ -98,13 +98,18 @@ fn move_one(tool: &mut Tool<'_, '_, '_, '_>, (range, to): (u32, RowId), wait: Du
 }
 
 fn read(pool: &Pool, name: &str) -> Result<Ranges, Failure> {
-    let (entry, _) = pool.find_index(name).map_err(Failure::run)?;
+    let (entry, parameters) = pool.find_index(name).map_err(Failure::run)?;
     with_read_access(pool, |fabric, lane| {
         let members = members(pool, fabric, lane)?;
         let mut access = Access { pool, fabric, lane };
         let Some(ranges) = access.ranges(&entry)? else {
-            let what = "its keys have no owners, or no compute node has opened it yet";
-            return Err(Failure::Run(format!("index \"{name}\": {what}")));
+            // An owner has a log. An index with owners has no ownership table before its first one opens it.
+            let why = if parameters.has_log() {
+                "no compute node has opened it yet, so that none of its keys has an owner".to_owned()
+            } else {
+                format!("any compute node serves any key of it, since it is of the kind {}", parameters.kind().name())
+            };
+            return Err(Failure::Run(format!("index \"{name}\": {why}")));
         };
         let mut rows = Vec::new();
         for member in members.iter().filter(|member| member.is_live()) {
