@@ -519,8 +519,9 @@ fn a_daemon_that_is_told_to_stop_deregisters_and_its_file_is_found_again() {
     assert_eq!(word(&again.connect()), 99);
     // Connections to the earlier incarnation stay down.
     assert_eq!(post(&pool, Request::read(Label::Tool, N0, 0, 8, 0)).status, Status::NodeDown);
-    let other = complaint(&mut memd(&new_address(), &["--insecure", "--file", file, "--node-id", "0", "--pool", "x"]));
-    assert!(other.contains("in use") || other.contains("--pool"), "{other}");
+    let other =
+        complaint(&mut memd(&new_address(), &["--insecure", "--file", file, "--node-id", "0", "--pool-name", "x"]));
+    assert!(other.contains("in use") || other.contains("--pool-name"), "{other}");
 }
 
 #[test]
@@ -560,7 +561,7 @@ fn settings_come_from_a_file_and_counters_can_be_scraped() {
 #[test]
 fn memory_nodes_of_one_pool_are_told_from_others() {
     let one = Daemon::start(&["--insecure", "--memory-nodes", "2"]);
-    let other = Daemon::start(&["--insecure", "--memory-nodes", "2", "--node-id", "1", "--pool", "else"]);
+    let other = Daemon::start(&["--insecure", "--memory-nodes", "2", "--node-id", "1", "--pool-name", "else"]);
     let connect = |daemons: &[&Daemon]| {
         let addresses: Vec<_> = daemons.iter().map(|daemon| daemon.address.clone()).collect();
         Pool::connect_verbs(&addresses, VerbsOptions::default()).map(drop)

@@ -61,7 +61,8 @@ pub struct Arguments {
     pub(super) memory_nodes: u16,
 
     /// Name of the pool, 1 to 16 bytes: the same on all its memory nodes
-    #[arg(long, default_value = "pool", value_parser = pool_id)]
+    // Not --pool, which is how commands and programs name the memory nodes of a pool.
+    #[arg(long = "pool-name", value_name = "NAME", default_value = "pool", value_parser = pool_id)]
     pool: [u8; 16],
 
     /// Size of a chunk, the unit in which compute nodes are granted memory
@@ -244,7 +245,7 @@ fn kept_incarnation(region: &Region, plan: &PoolPlan) -> Result<u64, String> {
     match Superblock::decode(&bytes) {
         Err(error) => Err(format!("the pool in the file cannot be used: {error}")),
         Ok(NodeDescription { identity, geometry, device_bytes, .. }) => Err(format!(
-            "the file holds another memory node than asked for: it has --pool {} --node-id {} --memory-nodes {} --size {} \
+            "the file holds another memory node than asked for: it has --pool-name {} --node-id {} --memory-nodes {} --size {} \
              --device-size {} --chunk-size {} --locks {}; start it as that, or delete it",
             pool_name(identity.pool_id),
             identity.node.0,

@@ -120,8 +120,8 @@ fn a_file_is_one_daemons_and_one_memory_nodes() {
     assert!(!pool.nodes()[0].is_down(), "the one that runs is not disturbed");
     daemon.kill();
     let with = |more: &[&str]| complaint(memd(&other, &[&file[..], more].concat()));
-    let text = with(&["--pool", "another"]);
-    assert!(text.contains("--pool pool --node-id 0 --memory-nodes 1 --size 8388608"), "{text}");
+    let text = with(&["--pool-name", "another"]);
+    assert!(text.contains("--pool-name pool --node-id 0 --memory-nodes 1 --size 8388608"), "{text}");
     let text = with(&["--incarnation", "1"]);
     assert!(text.contains("is at 1 already"), "{text}");
     // None of that was the start of a new incarnation.

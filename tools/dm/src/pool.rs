@@ -56,7 +56,7 @@ impl Children {
             let mut command = Command::new(&program);
             command
                 .arg("memd")
-                .args(["--size", &start.region_bytes.to_string(), "--lines", &start.lines, "--pool", "dm"])
+                .args(["--size", &start.region_bytes.to_string(), "--lines", &start.lines, "--pool-name", "dm"])
                 .args(["--node-id", &node.to_string(), "--memory-nodes", &start.memory_nodes.to_string()])
                 .arg("--socket")
                 .arg(&socket)

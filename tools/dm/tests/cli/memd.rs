@@ -122,7 +122,7 @@ fn a_memory_node_is_named_once_and_names_are_checked() {
     let empty = command(&format!("create {pool}")).args(["--name", ""]).output().unwrap();
     crate::Ended::from(empty).bad(1, &["index \"\"", "1 to 47 bytes"]);
     for (name, bytes) in [("", "has 0"), ("seventeen-letters", "has 17")] {
-        let refused = command("memd --size 1MiB --socket x").args(["--pool", name]).output().unwrap();
+        let refused = command("memd --size 1MiB --socket x").args(["--pool-name", name]).output().unwrap();
         crate::Ended::from(refused).bad(2, &["1 to 16 bytes", bytes]);
     }
 }

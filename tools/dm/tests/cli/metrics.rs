@@ -25,7 +25,7 @@ impl Daemon {
     pub(crate) fn start(directory: &Path) -> Self {
         let (settings, socket) = (directory.join("memd.toml"), directory.join("0").display().to_string());
         let text = format!(
-            "size = \"1GiB\"\nsocket = {socket:?}\npool = \"accounts\"\nlines = \"sequence\"\nexit_with_parent = true\n\
+            "size = \"1GiB\"\nsocket = {socket:?}\npool_name = \"accounts\"\nlines = \"sequence\"\nexit_with_parent = true\n\
              log_level = \"off\"\nmetrics = \"127.0.0.1:0\"\n"
         );
         fs::write(&settings, text).unwrap();
