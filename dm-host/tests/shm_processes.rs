@@ -4,7 +4,7 @@ use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
 use dm_core::verbs::{Completion, Label, LaneId, NodeId, Request, Status};
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
-use dm_host::memory_node::wire::{Answer, HELLO_BYTES, Hello, VERSION, WELCOME_BYTES, refusal};
+use dm_host::memory_node::wire::{Answer, HELLO_BYTES, Hello, VERSION, WELCOME_BYTES, Welcome, refusal};
 use dm_host::memory_node::{ConnectError, RemoteNode, connect};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -33,7 +33,11 @@ fn command(socket: &Path, more: &[&str]) -> Command {
 
 impl Daemon {
     fn start(socket: &Path, more: &[&str]) -> Self {
-        let mut child = command(socket, more).stdout(Stdio::piped()).spawn().unwrap();
+        Self::run(command(socket, more), socket)
+    }
+
+    fn run(mut command: Command, socket: &Path) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         assert!(ready.starts_with("READY "), "{ready:?}");
@@ -276,6 +280,34 @@ fn a_daemon_bears_garbage_and_goes_on() {
     let node = daemon.connect();
     assert!(!node.is_down());
     drop((half, silent));
+}
+
+/// Each of them has a socket, and its process. The descriptors that a process may have by default are enough for them; so the
+/// next client is told why it is refused.
+#[test]
+fn a_daemon_that_is_full_says_so_and_has_room_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("memd");
+    let daemon = command(&socket, &["--metrics", "127.0.0.1:0"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 1024 && exec \"$@\"", "sh"]).arg(daemon.get_program()).args(daemon.get_args());
+    let daemon = Daemon::run(limited, &socket);
+    let mut members: Vec<_> = (0..500)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&daemon.socket).unwrap();
+            stream.write_all(&Hello { version: VERSION }.encode()).unwrap();
+            let mut welcome = [0; WELCOME_BYTES];
+            stream.read_exact(&mut welcome).unwrap();
+            assert!(Welcome::decode(&welcome).is_ok());
+            stream
+        })
+        .collect();
+    for _ in 0..3 {
+        let refused = connect(&daemon.socket).unwrap_err().to_string();
+        assert!(refused.contains("as many connections"), "{refused}");
+    }
+    members.pop();
+    eventually("there is room for one", || connect(&daemon.socket).is_ok_and(|node| !node.is_down()));
 }
 
 #[test]
