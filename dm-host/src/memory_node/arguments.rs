@@ -25,7 +25,12 @@ use zerocopy::IntoBytes as _;
     after_help = "Example: a pool of two memory nodes\n  dm-memd --size 4GiB --socket /run/dm/0 --node-id 0 --memory-nodes 2\n  dm-memd --size 4GiB --socket /run/dm/1 --node-id 1 --memory-nodes 2\n\n\
                   The log has a line for each compute node that joins, leaves, dies or is fenced, each refusal, start and end. RUST_LOG \
                   in the environment takes a level as --log-level does, or one for each part, e.g. \
-                  warn,dm_host::memory_node=debug. Lines begin with the time, unless journald reads them and adds it."
+                  warn,dm_host::memory_node=debug. Lines begin with the time, unless journald reads them and adds it.\n\n\
+                  As a service of systemd, with the settings of /etc/dm/0.toml, at /run/dm/0; the Debian package has a sample of settings in \
+                  /usr/share/doc/dm-engine/examples:\n  \
+                  systemctl enable --now dm-memd@0\n  journalctl -u dm-memd@0\n  sudo -u dm dm inspect --pool /run/dm/0\n\
+                  It runs as the user dm, and so do the processes that use its pool. If it dies it is started again. With --file it then \
+                  goes on with its data, and programs have to open the pool anew; without, the data is lost."
 )]
 pub struct Arguments {
     /// How compute processes reach the memory

@@ -63,19 +63,37 @@ pub(super) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     let directory = &arguments.directory;
     let failed = |path: &Path, error: &io::Error| Failure::Run(format!("{}: {error}", path.display()));
     fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-    let mut dm = Program::Dm.command().disable_help_subcommand(true);
+    // There is no page of the command "help".
+    let [mut dm, memd] = [Program::Dm, Program::DmMemd].map(|program| program.command().disable_help_subcommand(true));
     dm.build();
     let subcommands = dm.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "memd");
-    let programs = [Program::Dm, Program::DmMemd].map(Program::command);
     let mut count = 0;
-    for command in subcommands.cloned().chain(programs) {
+    for command in subcommands.cloned().chain([dm.clone(), memd]) {
         let man = clap_mangen::Man::new(command);
         let path = directory.join(man.get_filename());
         let mut page = Vec::new();
-        man.render(&mut page).and_then(|()| fs::write(&path, page)).map_err(|error| failed(&path, &error))?;
+        man.render(&mut page)
+            .and_then(|()| fs::write(&path, with_examples(&String::from_utf8_lossy(&page))))
+            .map_err(|error| failed(&path, &error))?;
         count += 1;
     }
     print(&format!("{count} pages written to {}\n", directory.display()))
+}
+
+/// The page with its examples as they are: lines that begin with blanks. The formatter would break the long ones, and put what
+/// follows behind the last.
+fn with_examples(page: &str) -> String {
+    let mut text = String::new();
+    let mut is_example = false;
+    for line in page.lines() {
+        if line.starts_with(' ') != is_example {
+            is_example = !is_example;
+            text.push_str(if is_example { ".nf\n" } else { ".fi\n" });
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
 }
 
 /// Prints a script for a shell.

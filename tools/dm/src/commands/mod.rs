@@ -35,7 +35,15 @@ use std::process::ExitCode;
 #[command(
     name = "dm",
     version,
-    after_help = "Examples:\n  dm bench                       all seven YCSB workloads on memory nodes of its own\n  dm bench --workload c --json c.json\n  dm layout check"
+    after_help = "Examples:\n  dm bench                       all seven YCSB workloads on memory nodes of its own\n  dm bench --workload c --json c.json\n  dm layout check\n\n\
+                  A pool that others use, of the memory node at /run/dm/0 (dm-memd(1) says how to run it):\n  \
+                  dm top --pool /run/dm/0            watch it\n  \
+                  dm inspect --pool /run/dm/0        what is in it, and who holds what\n  \
+                  dm check --pool /run/dm/0          whether its indexes are sound\n  \
+                  dm repair --pool /run/dm/0         recover what dead compute nodes left\n  \
+                  dm dump --pool /run/dm/0 --index users > users.dump\n  \
+                  dm load --pool /run/dm/0 --index users < users.dump\n\
+                  The last two back an index up, and restore it. One that is damaged is dropped before that, with dm drop."
 )]
 struct Cli {
     #[command(subcommand)]

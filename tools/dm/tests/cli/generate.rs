@@ -30,6 +30,18 @@ fn every_command_has_a_manual_page() {
     }
     assert!(page("dm-memd").contains("RUST_LOG") && page("dm-memd").contains("log\\-level"), "{}", page("dm-memd"));
     assert!(page("dm-dump").contains("zstd"), "the examples are there");
+    // An example is a command that can be copied: nothing is put behind it, and no line is broken.
+    let check = page("dm-check");
+    let (examples, text) = check.split_once("\n.fi\n").unwrap();
+    assert!(examples.contains("\n.nf\n  dm check ") && text.contains("Safe on a pool in use"), "{check}");
+    assert!(!page("dm").contains("dm\\-help"), "a page that is not there");
+    // What an operator does with a pool, from its start to a backup that is loaded again.
+    for step in ["systemctl enable", "journalctl", "/etc/dm/0.toml", "examples"] {
+        assert!(page("dm-memd").contains(step), "{step}: {}", page("dm-memd"));
+    }
+    for step in ["top", "inspect", "check", "repair", "dump", "load", "drop"] {
+        assert!(page("dm").split("A pool that others use").nth(1).unwrap().contains(step), "{step}: {}", page("dm"));
+    }
     assert!(!pages.join("dm-soak-writer.1").exists(), "what is hidden has none");
     assert!(page("dm-shell").contains("Tab completes") && page("dm-top").contains("once"), "{}", page("dm-top"));
     assert!(page("dm-figures").contains("svg"), "{}", page("dm-figures"));
