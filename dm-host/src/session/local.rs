@@ -325,9 +325,26 @@ impl Local {
         self.run_all(records.into_iter().map(|(key, value)| self.shape.upsert(key, value)))
     }
 
+    /// Replaces the values of many keys, where these are the expected ones: of each key, the expected value and the
+    /// new one.
+    pub fn multi_update_if<'a>(
+        &self,
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8], &'a [u8])>,
+    ) -> Vec<Result<UpdateIf, SessionError>> {
+        self.run_all(records.into_iter().map(|(key, expected, value)| self.shape.update_if(key, expected, value)))
+    }
+
     /// Removes many keys.
     pub fn multi_delete<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Vec<Result<Delete, SessionError>> {
         self.run_all(keys.into_iter().map(|key| self.shape.delete(key)))
+    }
+
+    /// Removes many keys, where their values are the expected ones.
+    pub fn multi_delete_if<'a>(
+        &self,
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Vec<Result<DeleteIf, SessionError>> {
+        self.run_all(records.into_iter().map(|(key, expected)| self.shape.delete_if(key, expected)))
     }
 }
 

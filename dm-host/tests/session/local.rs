@@ -214,6 +214,19 @@ fn a_panic_of_the_application_leaves_the_handle_usable() {
 }
 
 #[test]
+fn many_conditional_operations_of_bytes_answer_as_those_of_the_session() {
+    let session = small();
+    let local = session.local().unwrap();
+    let (keys, values) = ([key(1), key(2), key(3)], [value_of(1), value_of(2), value_of(3)]);
+    assert_eq!(local.insert(&keys[0], &values[0]), Ok(Insert::Inserted));
+    assert_eq!(local.insert(&keys[1], &values[1]), Ok(Insert::Inserted));
+    let changed = local.multi_update_if(keys.iter().map(|key| (&key[..], &values[0][..], &values[2][..])));
+    assert_eq!(changed, [Ok(UpdateIf::Updated), Ok(UpdateIf::Mismatch(values[1].to_vec())), Ok(UpdateIf::Absent)]);
+    let gone = local.multi_delete_if(keys.iter().map(|key| (&key[..], &values[2][..])));
+    assert_eq!(gone, [Ok(DeleteIf::Deleted), Ok(DeleteIf::Mismatch(values[1].to_vec())), Ok(DeleteIf::Absent)]);
+}
+
+#[test]
 fn an_operation_of_a_handle_has_a_time_limit() {
     let session = small();
     let local = session.local().unwrap();
