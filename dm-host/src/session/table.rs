@@ -211,20 +211,18 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # }
     /// ```
     ///
-    /// It takes a few rounds of operations that overlap, and blocks meanwhile: at most 4 to learn how long a stored prefix
-    /// can be, and then one for each 32 prefixes that are longer than the one that it finds and as long as some record
-    /// agrees with `key`. A record that comes or goes meanwhile may be seen or not.
+    /// It takes a few rounds of some 16 scans of one record, which overlap, and blocks meanwhile: 2 where only stored prefixes
+    /// begin as `key` does, and one more for every few lengths at which other records part from `key`. A key may be longer than
+    /// those of the index. A record that comes or goes meanwhile may be seen or not.
     pub fn longest_prefix(&self, key: K::Ref<'_>) -> Result<Option<(usize, V::Owned)>, SessionError>
     where
         K: Sequence,
     {
-        let (bytes, typed) = (K::bytes(key), self.typed());
-        let session = &self.session;
-        prefix::longest::<V>(
-            &prefix::lengths_of::<K>(bytes),
-            |at| Calls::new(at.iter().map(|&at| Call::new(session, typed.any_from(bytes, at)))).wait(),
-            |at| Calls::new(at.iter().map(|&at| Call::new(session, typed.get_bytes(&bytes[..at])))).wait(),
-        )
+        let (session, typed) = (&self.session, self.typed());
+        let bytes = typed.longest_beginning(K::bytes(key));
+        prefix::longest::<V>(bytes, &prefix::lengths_of::<K>(bytes), session.have_lengths(), |at| {
+            Calls::new(at.iter().map(|&at| Call::new(session, typed.first_from(bytes, at)))).wait()
+        })
     }
 
     /// Counts the records of a range of keys. It fetches and counts them all, and blocks until it has.

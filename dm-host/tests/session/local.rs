@@ -265,5 +265,22 @@ fn the_longest_stored_prefix_is_found_in_every_kind() {
         assert_eq!(both("zzz"), Some((0, 0)));
         table.delete("").wait().unwrap();
         assert_eq!(both("zzz"), None);
+        // A key that no record can have: some of its prefixes can be stored.
+        assert_eq!(both(&"äbc ".repeat(200)), Some((250, 250)));
+        // Slots of one size.
+        let index = IndexOptions::new().kind(kind).fixed_bytes(16, 8);
+        let table =
+            Table::<&[u8], u32>::open_with(&pool, &format!("slots {}", kind.name()), &index, &options(1, 4)).unwrap();
+        let stored: [&[u8]; 4] = [b"", b"ab\0", b"ab\0\0", b"abc"];
+        for key in stored {
+            table.insert(key, key.len() as u32).wait().unwrap();
+        }
+        for (key, length) in
+            [(&b"ab"[..], 0), (b"ab\0", 3), (b"ab\0\0\0", 4), (b"abcdefghijklmnopqrstuvwxyz", 3), (b"b", 0)]
+        {
+            let right = Ok(Some((length, length as u32)));
+            assert_eq!(table.longest_prefix(key), right, "{key:?}");
+            assert_eq!(table.local().unwrap().longest_prefix(key), right, "{key:?}");
+        }
     }
 }

@@ -123,12 +123,11 @@ impl<K: Key, V: Value> LocalTable<K, V> {
     where
         K: Sequence,
     {
-        let (bytes, typed) = (K::bytes(key), self.typed());
-        prefix::longest::<V>(
-            &prefix::lengths_of::<K>(bytes),
-            |at| self.local.run_all(at.iter().map(|&at| typed.any_from(bytes, at))),
-            |at| self.local.run_all(at.iter().map(|&at| typed.get_bytes(&bytes[..at]))),
-        )
+        let typed = self.typed();
+        let bytes = typed.longest_beginning(K::bytes(key));
+        prefix::longest::<V>(bytes, &prefix::lengths_of::<K>(bytes), self.local.shape().have_lengths, |at| {
+            self.local.run_all(at.iter().map(|&at| typed.first_from(bytes, at)))
+        })
     }
 
     /// As [`Table::count`].

@@ -90,18 +90,18 @@ impl<K: Key, V: Value> Typed<K, V> {
         })
     }
 
-    /// The value of the key with these bytes; none, if the index has no room for such a key.
-    pub(super) fn get_bytes<'a>(&self, key: &[u8]) -> Request<'a, Option<V::Owned>> {
-        let arguments = self.key_of(key.to_vec()).and_then(|key| self.shape.point(OperationKind::Get, key));
-        Request::new(arguments, |outcome, body, _| (outcome == Outcome::Found).then(|| value_in::<V>(body)).transpose())
+    /// As much of a key's bytes as the index has room for: no longer one is stored.
+    pub(super) fn longest_beginning<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        let Slot { bytes, any_length } = self.key_slot();
+        &key[..key.len().min(if any_length { bytes } else { bytes.saturating_sub(1) })]
     }
 
-    /// Whether there is a record between the first `from` bytes of `key` and `key`.
-    pub(super) fn any_from<'a>(&self, key: &[u8], from: usize) -> Request<'a, bool> {
+    /// The first record between the first `from` bytes of `key` and `key`.
+    pub(super) fn first_from<'a>(&self, key: &[u8], from: usize) -> Request<'a, Page> {
         let bound = |bytes: &[u8]| Ok(Bound::Included(Cow::Owned(self.key_of(bytes.to_vec())?)));
         let bounds = bound(&key[..from]).and_then(|low| Ok((low, bound(key)?)));
         let arguments = bounds.and_then(|(low, high)| self.shape.range(low, high, 1));
-        Request::new(arguments, |outcome, _, _| Ok(matches!(outcome, Outcome::Page { records: 1.., .. })))
+        Request::new(arguments, |outcome, body, _| Ok(Page::take(outcome, body)))
     }
 
     // ---- bounds ----------------------------------------------------------------------------------------------
