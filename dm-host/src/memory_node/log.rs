@@ -2,7 +2,10 @@
 
 use clap::ValueEnum;
 use rustix::fs::fstat;
+use std::io::{self, Write};
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// What the log tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,9 +46,52 @@ pub(super) fn start(level: Option<LogLevel>) {
         (None, Some(asked)) => EnvFilter::try_new(asked).unwrap_or_else(|_| EnvFilter::new("info")),
         (None, None) => EnvFilter::new("info"),
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     // Fails only if the process has a log.
-    let _ = if is_read_by_journald() { log.without_time().try_init() } else { log.try_init() };
+    let _ = if is_read_by_journald() {
+        log.without_time().with_writer(ForJournald).try_init()
+    } else {
+        log.with_writer(io::stderr).try_init()
+    };
+}
+
+/// The standard error, each line behind the priority that journald is to give it: see sd-daemon(3). So `journalctl -p warning`
+/// shows what somebody has to look at.
+struct ForJournald;
+
+/// One line of it.
+struct Line {
+    priority: &'static str,
+}
+
+impl<'a> MakeWriter<'a> for ForJournald {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { priority: "<6>" }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line {
+        let priority = match *event.level() {
+            Level::ERROR => "<3>",
+            Level::WARN => "<4>",
+            Level::INFO => "<6>",
+            _ => "<7>",
+        };
+        Line { priority }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // At once: lines of other threads must not come in between.
+        io::stderr().write_all(&[self.priority.as_bytes(), line].concat())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Whether the standard error leads to journald, which adds the time itself. systemd names the stream's device and inode,

@@ -97,7 +97,7 @@ fn the_log_is_as_long_as_asked_and_has_no_times_for_journald() {
         daemon.env("JOURNAL_STREAM", format!("{}:{}", stream.dev(), stream.ino()));
     };
     let log = ended(logged(at, "", journal), at);
-    assert!(log.len() == 2 && log[0].trim_start().starts_with("INFO serving"), "{log:?}");
+    assert!(log.len() == 2 && log[0].starts_with("<6> INFO serving"), "with its priority: {log:?}");
     let other = |daemon: &mut Command, _: &fs::File| {
         daemon.env("JOURNAL_STREAM", "1:1");
     };
