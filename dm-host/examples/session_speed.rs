@@ -2,6 +2,9 @@
 //! and upserts, 8-byte keys and values, one worker.
 //!
 //! `cargo run --release -p dm-host --example session_speed -- 1000000`
+//!
+//! What is compared runs in turn, round after round, so that whatever else the machine does slows all of it down. A ratio is the
+//! median of the rounds' ratios to the first line.
 
 use dm_core::index::Index;
 use dm_core::lane::Lane;
@@ -13,8 +16,9 @@ use dm_host::compute_node::Membership;
 use dm_host::fabric::any::AnyFabric;
 use dm_host::kinds::with_index;
 use dm_host::pool::{EmbeddedOptions, Pool};
-use dm_host::session::{Session, SessionOptions, Table, Upsert};
+use dm_host::session::{OpenError, Session, SessionOptions, Table, Upsert};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
+use std::cell::RefCell;
 use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
@@ -22,6 +26,8 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 const GETS: u64 = 10_000;
+/// Of what wakes another thread, fewer.
+const CALLS: u64 = 1000;
 const RUNS: u32 = 41;
 
 struct Draw(u64, u64);
@@ -58,73 +64,147 @@ impl Work for Direct {
     }
 }
 
-fn time(name: &str, mut gets: impl FnMut() -> u64) {
-    let run = |_| {
-        let began = Instant::now();
-        let done = gets();
-        began.elapsed().as_nanos() as f64 / done as f64
-    };
-    let mut ns: Vec<f64> = (0..RUNS).map(run).collect();
-    ns.sort_by(f64::total_cmp);
-    println!("{name:<58} {:8.0} ns a record (best {:.0})", ns[ns.len() / 2], ns[0]);
-}
-
 const SEED: u64 = 88_172_645_463_325_252;
 
-fn drive(index: &impl Index, kind: OperationKind, lane: &[Lane<'_>], fabric: &mut AnyFabric, records: u64) -> u64 {
-    let mut direct = Direct { kind, draw: Draw(SEED, records), left: GETS, missed: 0 };
-    let stopped = worker::run(index, lane, fabric, &mut direct, &Wakes::new(1, lane.len()));
-    assert!(stopped.is_ok() && direct.missed == 0, "{stopped:?}");
-    GETS
+/// One way to do some operations: what it is called, and what does them.
+type Way<'a> = (&'static str, Box<dyn FnMut() + 'a>);
+
+fn way<'a>(name: &'static str, run: impl FnMut() + 'a) -> Way<'a> {
+    (name, Box::new(run))
 }
 
-/// A thread's own handle.
-fn local(table: &Table<u64, u64>, records: u64) -> Result<(), Box<dyn Error>> {
-    let handle = table.local()?;
-    time("local: get_into, one at a time", || {
-        let (mut draw, mut value) = (Draw(SEED, records), [0; 8]);
-        for _ in 0..GETS {
-            assert_eq!(handle.bytes().get_into(&draw.key(), &mut value), Ok(true));
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs all ways in turn, each of which does so many operations, and prints what one costs.
+fn compare(title: &str, operations: u64, mut ways: Vec<Way<'_>>) {
+    let mut ns = vec![Vec::new(); ways.len()];
+    for _ in 0..RUNS {
+        for ((_, run), ns) in ways.iter_mut().zip(&mut ns) {
+            let began = Instant::now();
+            run();
+            ns.push(began.elapsed().as_nanos() as f64 / operations as f64);
         }
-        GETS
-    });
-    time("local: upsert of bytes, one at a time", || {
-        let mut draw = Draw(SEED, records);
-        for _ in 0..GETS {
-            let key = draw.key();
-            assert_eq!(handle.bytes().upsert(&key, &key), Ok(Upsert::Replaced));
-        }
-        GETS
-    });
+    }
+    println!("\n{title:<56}  median     best  ratio");
+    for ((name, _), own) in ways.iter().zip(&ns) {
+        let best = own.iter().copied().fold(f64::INFINITY, f64::min);
+        let ratio = median(own.iter().zip(&ns[0]).map(|(own, first)| own / first));
+        println!("  {name:<52} {:7.0} ns {best:7.0} {ratio:6.2}", median(own.iter().copied()));
+    }
+}
+
+fn drive(index: &impl Index, kind: OperationKind, lanes: &[Lane<'_>], fabric: &RefCell<AnyFabric>, records: u64) {
+    let mut direct = Direct { kind, draw: Draw(SEED, records), left: GETS, missed: 0 };
+    let stopped = worker::run(index, lanes, &mut *fabric.borrow_mut(), &mut direct, &Wakes::new(1, lanes.len()));
+    assert!(stopped.is_ok() && direct.missed == 0, "{stopped:?}");
+}
+
+fn blocking(session: &Session, records: u64, gets: u64) {
+    let (mut draw, mut value) = (Draw(SEED, records), [0; 8]);
+    for _ in 0..gets {
+        assert_eq!(session.get_into(&draw.key(), &mut value).wait(), Ok(true));
+    }
+}
+
+/// The engine, driven directly with one lane and with eight; a thread's own handle; and the session's worker.
+fn beside_the_engine<I: Index>(
+    index: &I,
+    lanes: &[Lane<'_>],
+    fabric: &RefCell<AnyFabric>,
+    table: &Table<u64, u64>,
+    records: u64,
+) -> Result<(), OpenError> {
+    let (handle, session) = (&table.local()?, table.session());
     let mut draw = Draw(SEED, records);
-    let keys: Vec<_> = (0..GETS).map(|_| u64::from_be_bytes(draw.key())).collect();
-    time("local: typed get, one at a time", || {
-        for &key in &keys {
-            assert!(matches!(handle.get(key), Ok(Some(_))));
-        }
-        GETS
-    });
-    time("local: typed upsert, one at a time", || {
-        for &key in &keys {
-            assert_eq!(handle.upsert(key, key), Ok(Upsert::Replaced));
-        }
-        GETS
-    });
-    for size in [8, 64, 1024] {
-        time(&format!("local: multi_get of {size}"), || {
+    let keys: &Vec<_> = &(0..GETS).map(|_| u64::from_be_bytes(draw.key())).collect();
+    let bytes: &Vec<_> = &keys.iter().map(|key| key.to_be_bytes()).collect();
+    let pairs: &Vec<_> = &bytes.iter().map(|key| (key, key)).collect();
+
+    let direct = |name, kind, lanes| way(name, move || drive(index, kind, lanes, fabric, records));
+    compare(
+        "get, one at a time",
+        GETS,
+        vec![
+            direct("the engine, one lane", OperationKind::Get, &lanes[..1]),
+            way("local: get_into", || {
+                let mut value = [0; 8];
+                for key in bytes {
+                    assert_eq!(handle.bytes().get_into(key, &mut value), Ok(true));
+                }
+            }),
+            way("local: typed get", || {
+                for &key in keys {
+                    assert!(matches!(handle.get(key), Ok(Some(_))));
+                }
+            }),
+        ],
+    );
+    compare(
+        "upsert, one at a time",
+        GETS,
+        vec![
+            direct("the engine, one lane", OperationKind::Upsert, &lanes[..1]),
+            way("local: upsert", || {
+                for key in bytes {
+                    assert_eq!(handle.bytes().upsert(key, key), Ok(Upsert::Replaced));
+                }
+            }),
+            way("local: typed upsert", || {
+                for &key in keys {
+                    assert_eq!(handle.upsert(key, key), Ok(Upsert::Replaced));
+                }
+            }),
+        ],
+    );
+    let local_get = |name, size| {
+        way(name, move || {
             for some in keys.chunks(size) {
                 assert!(handle.multi_get(some.iter().copied()).iter().all(|found| matches!(found, Ok(Some(_)))));
             }
-            GETS
-        });
-        time(&format!("local: multi_put of {size}"), || {
+        })
+    };
+    compare(
+        "get, many in a call",
+        GETS,
+        vec![
+            direct("the engine, 8 lanes", OperationKind::Get, lanes),
+            local_get("local: typed multi_get of 8", 8),
+            local_get("local: typed multi_get of 64", 64),
+            local_get("local: typed multi_get of 1024", 1024),
+            way("worker: multi_get of 1024", || {
+                for some in bytes.chunks(1024) {
+                    assert!(session.multi_get(some).wait().iter().all(|found| matches!(found, Ok(Some(_)))));
+                }
+            }),
+        ],
+    );
+    let local_put = |name, size| {
+        way(name, move || {
             for some in keys.chunks(size) {
                 let records = some.iter().map(|&key| (key, key));
                 assert!(handle.multi_put(records).iter().all(|put| *put == Ok(Upsert::Replaced)));
             }
-            GETS
-        });
-    }
+        })
+    };
+    compare(
+        "upsert, many in a call",
+        GETS,
+        vec![
+            direct("the engine, 8 lanes", OperationKind::Upsert, lanes),
+            local_put("local: typed multi_put of 8", 8),
+            local_put("local: typed multi_put of 64", 64),
+            local_put("local: typed multi_put of 1024", 1024),
+            way("worker: multi_put of 1024", || {
+                for some in pairs.chunks(1024) {
+                    assert!(session.multi_put(some).wait().iter().all(|put| *put == Ok(Upsert::Replaced)));
+                }
+            }),
+        ],
+    );
     Ok(())
 }
 
@@ -133,82 +213,56 @@ fn main() -> Result<(), Box<dyn Error>> {
     let region_bytes = (records * 40).next_multiple_of(1 << 21) + (64 << 20);
     let options = EmbeddedOptions { chunk_bytes: 1 << 20, ..EmbeddedOptions::new(region_bytes) };
     let pool = Pool::embedded_with(&options)?;
-    let spinning = SessionOptions { spin: Duration::from_micros(50), ..SessionOptions::default() };
-    let session = Session::open_or_create(&pool, "speed", Parameters::with_sizes(8, 8), &spinning)?;
+    let defaults = SessionOptions::default();
+    let session = Session::open_or_create(&pool, "speed", Parameters::with_sizes(8, 8), &defaults)?;
     let all: Vec<_> = (0..records).map(|n| (n.to_be_bytes(), n.to_le_bytes())).collect();
     for some in all.chunks(10_000) {
         session.multi_put(some).wait().into_iter().try_for_each(|result| result.map(drop))?;
     }
-    println!("{records} records, {} lines, median of {RUNS} x {GETS}", options.lines.profile());
+    println!("{records} records, {} lines, {RUNS} rounds of {GETS} operations", options.lines.profile());
 
     let joined = pool.join(8, Membership::default())?;
-    let spending = Spending { lanes: 8, ..spinning.spending.clone() };
+    let spending = Spending { lanes: 8, ..defaults.spending.clone() };
     let (entry, parameters) = pool.find_index("speed")?;
-    let mut fabric = pool.fabric()?;
+    let fabric = RefCell::new(pool.fabric()?);
     let place_fabric = pool.fabric()?;
+    let table = Table::of(session.clone())?;
     with_index(&joined.place(&entry, &place_fabric), &parameters, &spending, |index| {
-        for count in [1, 8] {
-            let mut scratch = vec![0; index.plan().total_bytes * count];
-            let pieces = scratch.chunks_exact_mut(index.plan().total_bytes);
-            let lanes: Vec<_> = pieces.zip(0..).map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect();
-            for (name, kind) in [("get", OperationKind::Get), ("upsert", OperationKind::Upsert)] {
-                time(&format!("direct: {name}, one worker with {count} lanes, no other thread"), || {
-                    drive(&index, kind, &lanes, &mut fabric, records)
-                });
-            }
-        }
-    })?;
-    drop(joined);
-    local(&Table::of(session.clone())?, records)?;
+        let mut scratch = vec![0; index.plan().total_bytes * 8];
+        let pieces = scratch.chunks_exact_mut(index.plan().total_bytes);
+        let lanes: Vec<_> = pieces.zip(0..).map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect();
+        beside_the_engine(&index, &lanes, &fabric, &table, records)
+    })??;
+    drop((table, joined));
 
-    let blocking = |session: &Session| {
-        let mut draw = Draw(SEED, records);
-        let mut value = [0; 8];
-        for _ in 0..GETS {
-            assert_eq!(session.get_into(&draw.key(), &mut value).wait(), Ok(true));
-        }
-        GETS
-    };
-    time("blocking get_into, one thread, both sides spin 50 us", || blocking(&session));
-    time("blocking get_into, two threads, both sides spin 50 us", || {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| blocking(&session))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a thread of gets")).sum()
-        })
-    });
-    let keys: Vec<_> = {
-        let mut draw = Draw(SEED, records);
-        (0..GETS).map(|_| draw.key()).collect()
-    };
-    for size in [8, 64, 1024] {
-        time(&format!("multi_get of {size}, one thread"), || {
-            for some in keys.chunks(size) {
-                assert!(session.multi_get(some).wait().iter().all(|found| matches!(found, Ok(Some(_)))));
-            }
-            GETS
-        });
-    }
-    let pairs: Vec<_> = keys.iter().map(|key| (key, key)).collect();
-    time("multi_put of 1024, one thread", || {
-        for some in pairs.chunks(1024) {
-            assert!(session.multi_put(some).wait().iter().all(|put| *put == Ok(Upsert::Replaced)));
-        }
-        GETS
-    });
-    time("awaited get, polled in a loop by one thread", || {
-        for key in &keys {
-            let mut call = pin!(session.get(key));
-            while call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-                std::hint::spin_loop();
-            }
-        }
-        GETS
-    });
-    session.close();
-    let sleeping = SessionOptions { spin: Duration::ZERO, ..spinning };
-    let session = Session::open(&pool, "speed", &sleeping)?;
-    time("blocking get_into, one thread, both sides sleep at once", || blocking(&session));
-    let session = Session::open(&pool, "speed", &SessionOptions::default())?;
-    time("blocking get_into, one thread, default options", || blocking(&session));
+    let with_spin = |spin| SessionOptions { spin, ..SessionOptions::default() };
+    let spinning = Session::open(&pool, "speed", &with_spin(Duration::from_micros(50)))?;
+    let sleeping = Session::open(&pool, "speed", &with_spin(Duration::ZERO))?;
+    let mut draw = Draw(SEED, records);
+    let keys: Vec<_> = (0..CALLS).map(|_| draw.key()).collect();
+    compare(
+        "get through a worker, one at a time",
+        CALLS,
+        vec![
+            way("blocking, default options", || blocking(&session, records, CALLS)),
+            way("blocking, both sides sleep at once", || blocking(&sleeping, records, CALLS)),
+            way("blocking, both sides spin 50 us", || blocking(&spinning, records, CALLS)),
+            way("blocking, both sides spin 50 us, two threads", || {
+                std::thread::scope(|scope| {
+                    for _ in 0..2 {
+                        scope.spawn(|| blocking(&spinning, records, CALLS / 2));
+                    }
+                });
+            }),
+            way("awaited, polled in a loop", || {
+                for key in &keys {
+                    let mut call = pin!(session.get(key));
+                    while call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                        std::hint::spin_loop();
+                    }
+                }
+            }),
+        ],
+    );
     Ok(())
 }

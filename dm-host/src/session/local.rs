@@ -60,6 +60,10 @@ const JOBS_PER_LANE: usize = 32;
 /// the pool with its session. A session has lanes for [`SessionOptions::local_handles`](super::SessionOptions) handles
 /// at a time.
 ///
+/// **Speed.** A call takes 1.2 to 1.45 times as long as the engine alone, and an operation of a call with many 1.1 to 1.3 times
+/// (example `session_speed`, records of 16 bytes on shared memory). On a busy machine a blocking get or put took 1.0 to 2.0 us, and at
+/// best 0.6 to 1.2 us.
+///
 /// **Between calls** a handle does nothing, and nobody waits for it: a call returns when its lanes hold no lock, have no
 /// request in flight, and have settled what a failed operation left. It pins no epoch. The session's own threads go on
 /// renewing the lease, telling the epochs, and collecting memory. So a handle may be idle for as long as its owner likes.
