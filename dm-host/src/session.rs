@@ -101,6 +101,7 @@ mod queue;
 mod request;
 mod row;
 mod scan;
+mod spin;
 mod statistics;
 mod supervisor;
 pub mod table;
@@ -131,6 +132,7 @@ use local::Lending;
 use queue::Queue;
 use request::Shape;
 use row::Seat;
+use spin::Spin;
 use static_assertions::assert_impl_all;
 use statistics::WorkerSums;
 use std::net::SocketAddr;
@@ -162,7 +164,8 @@ struct Shared {
     sums_of_handles: Vec<WorkerSums>,
     /// Set for good when the session closes.
     closing: AtomicBool,
-    spin: Duration,
+    /// Of calls that block.
+    spin: Spin,
     /// Most operations of one [`Calls`] that may be queued at a time.
     window: usize,
     cache_used: AtomicU64,
@@ -330,7 +333,7 @@ impl Session {
             lending: Arc::new(Lending::new(options.local_handles)),
             sums_of_handles: (0..options.local_handles).map(|_| WorkerSums::default()).collect(),
             closing: AtomicBool::new(false),
-            spin: options.spin,
+            spin: Spin::new(options.spin),
             window: (options.workers * options.queue_slots / 2).max(1),
             cache_used: AtomicU64::new(0),
             cache_budget: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The session of a call or a scan: borrowed, or a clone.
 #[derive(Debug)]
@@ -168,16 +168,8 @@ impl<'a, T> Call<'a, T> {
 
     fn block_queued(&mut self, queue: usize, slot: u32) -> Result<T, SessionError> {
         // Spinning pays when the operation takes less time than sleeping and being woken.
-        let (place, spin) = (queue, self.session.shared().spin);
-        let queue = &self.session.shared().queues[place];
-        if !queue.is_finished(slot) && !spin.is_zero() {
-            let began = Instant::now();
-            while !queue.is_finished(slot) && began.elapsed() < spin {
-                for _ in 0..16 {
-                    std::hint::spin_loop();
-                }
-            }
-        }
+        let (place, shared) = (queue, self.session.shared());
+        shared.spin.until(|| shared.queues[place].is_finished(slot));
         let mut running = false;
         loop {
             // The waiter is registered. If the park returns for another reason, look once more.

@@ -32,9 +32,8 @@ pub struct SessionOptions {
     /// leaves, some 5 KiB for small records. A row has room for four chunks of redo records.
     pub local_handles: usize,
     /// How long a waiting thread, or an idle worker, spins before it sleeps. Spinning costs processor time and saves a
-    /// wake-up, which takes several microseconds. Zero where processors are scarce: on two processors that five other threads
-    /// kept busy, a blocking call took 24 us with the default of 10 us, and 5 us with zero; when they were idle for a moment, 3.5 and
-    /// 4.7 us.
+    /// wake-up, which takes several microseconds. After a spin in vain, threads sleep at once for a while: on two processors that
+    /// others kept busy, a blocking call took 5 us, as with zero, where it took 24 us if every call spun for 10 us.
     pub spin: Duration,
     /// What the session spends on the index, and how it runs it. The session sets the number of lanes.
     pub spending: Spending,

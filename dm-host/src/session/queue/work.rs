@@ -2,10 +2,11 @@
 
 use super::{End, Popped, Queue, lock};
 use crate::session::error::SessionError;
+use crate::session::spin::Spin;
 use crate::worker::{Finished, Next, Work};
 use dm_core::operation::{Effect, ScratchPlan};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The queue as its worker sees it. When the worker ends, in whatever way, dropping this fails what is left.
 pub(in crate::session) struct QueueWork<'q> {
@@ -13,8 +14,8 @@ pub(in crate::session) struct QueueWork<'q> {
     /// The slot each lane runs.
     running: Vec<Option<u32>>,
     busy: usize,
-    /// How long to spin before the worker parks.
-    spin: Duration,
+    /// Before the worker parks.
+    spin: Spin,
     /// It has spun that long since the last operation.
     spun: bool,
     /// Why the worker ended; `Panicked` until another reason is set.
@@ -23,7 +24,7 @@ pub(in crate::session) struct QueueWork<'q> {
 
 impl<'q> QueueWork<'q> {
     pub(in crate::session) fn new(queue: &'q Queue, lanes: usize, spin: Duration) -> Self {
-        Self { queue, running: vec![None; lanes], busy: 0, spin, spun: false, end: End::Panicked }
+        Self { queue, running: vec![None; lanes], busy: 0, spin: Spin::new(spin), spun: false, end: End::Panicked }
     }
 
     /// Spins for a while, unless lanes are busy.
@@ -31,18 +32,9 @@ impl<'q> QueueWork<'q> {
         if self.busy != 0 || self.spun {
             return self.queue.has_news();
         }
-        let began = Instant::now();
-        while began.elapsed() < self.spin {
-            // The clock is read between bursts, since that costs more than a look at the hint.
-            for _ in 0..16 {
-                if self.queue.has_news() {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-        }
-        self.spun = true;
-        self.queue.has_news()
+        let has_news = self.spin.until(|| self.queue.has_news());
+        self.spun = !has_news;
+        has_news
     }
 }
 
