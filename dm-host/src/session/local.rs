@@ -60,7 +60,7 @@ const JOBS_PER_LANE: usize = 32;
 /// the pool with its session. A session has lanes for [`SessionOptions::local_handles`](super::SessionOptions) handles
 /// at a time.
 ///
-/// **Speed.** A call takes 1.2 to 1.45 times as long as the engine alone, and an operation of a call with many 1.1 to 1.3 times
+/// **Speed.** A call takes 1.2 to 1.45 times as long as the engine alone, and an operation of a call with many 1.1 to 1.4 times
 /// (example `session_speed`, records of 16 bytes on shared memory). On a busy machine a blocking get or put took 1.0 to 2.0 us, and at
 /// best 0.6 to 1.2 us.
 ///
