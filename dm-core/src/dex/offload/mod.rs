@@ -36,6 +36,9 @@
 //! ([`Options::keeps_subtrees`](crate::btree::Options::keeps_subtrees)): when it has none, a split goes elsewhere and says nothing,
 //! where the paper has no answer. When a parent splits, its right half is near the leaf that split, which is its left half's
 //! memory node unless a boundary of entries was between them.
+//!
+//! **Fabrics.** Memory nodes answer calls on shared memory, where they are processes, and in the simulators. On RDMA devices they
+//! answer none: [`Capabilities::call_bytes_max`](crate::verbs::Capabilities) is 0, and gets READ.
 
 pub mod choice;
 pub mod message;

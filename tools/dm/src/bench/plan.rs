@@ -13,7 +13,7 @@ use crate::workload::spec::Phase;
 use dm_core::btree::Options;
 use dm_core::items::parameters::Parameters as ItemParameters;
 use dm_core::operation::RECORD_HEADER_BYTES;
-use dm_host::assembly::Spending;
+use dm_host::assembly::{Mode, Spending};
 use dm_host::compute_node::Membership;
 use dm_host::kinds::IndexParameters;
 use dm_sim::timing::Profile;
@@ -219,6 +219,16 @@ impl Plan {
             ..Spending::default()
         };
         arguments.kinds.spend(&mut spending);
+        if spending.offload != Mode::Never {
+            let why = match fabric {
+                FabricPlan::Shm if arguments.pool.is_empty() => "needs memory nodes that are processes: --pool",
+                FabricPlan::Verbs(_) => "memory nodes on RDMA devices answer no calls yet",
+                FabricPlan::Shm | FabricPlan::Sim(_) => "",
+            };
+            if !why.is_empty() {
+                return Err(Failure::Usage(format!("--offload: {why}")));
+            }
+        }
         if arguments.items && arguments.load_by == LoadBy::Bulk {
             notices.push("--items: loaded by inserts".to_owned());
         }
