@@ -88,3 +88,5 @@ pub mod smart;
 mod tests;
 pub mod toy;
 pub mod verbs;
+
+pub use dex::offload;

@@ -108,6 +108,34 @@ impl Operation {
     }
 }
 
+/// What an answer means, in an index whose compute nodes cache what they change: what a death of the compute node cannot take back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Level {
+    /// A change is in the log; a read saw what is in the log, or in a page.
+    #[default]
+    Log = 0,
+    /// A change is in its page; a read saw as at `Log`.
+    Pool = 1,
+    /// A change, and what a read saw, is in this compute node's memory. A death takes back, of each key, its last
+    /// changes.
+    Cache = 2,
+}
+
+impl Level {
+    /// Every level, in numeric order.
+    pub const ALL: [Self; 3] = [Self::Log, Self::Pool, Self::Cache];
+
+    /// Lower-case name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Pool => "pool",
+            Self::Cache => "cache",
+        }
+    }
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {

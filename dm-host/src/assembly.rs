@@ -12,9 +12,6 @@ pub(crate) mod tree;
 use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
-/// What an answer of a DEX means.
-pub use dm_core::dex::offload::Mode;
-pub use dm_core::dex::serve::Level;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
@@ -22,6 +19,10 @@ use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::memory::{GENERATIONS, Participant};
+/// When gets have a memory node's processor look for their keys.
+pub use dm_core::offload::Mode;
+/// What an answer means.
+pub use dm_core::operation::Level;
 use dm_core::pages::{Admission, Cooling};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;

@@ -363,7 +363,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while serve(&daemon) == 0 {
-                    daemon.sleep(Duration::from_secs(60), || daemon.has_posted());
+                    daemon.sleep(Duration::from_mins(1), || daemon.has_posted());
                 }
             });
             let call = client.post(3, &[7], 8).unwrap();

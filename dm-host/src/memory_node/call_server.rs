@@ -3,7 +3,7 @@
 use super::call_area::CallArea;
 use super::counters::Counters;
 use crate::region::Region;
-use dm_core::dex::offload::Walk;
+use dm_core::offload::Walk;
 use dm_core::verbs::{CALL_BYTES_MAX, NodeId, Space};
 use std::io;
 use std::sync::Arc;

@@ -57,6 +57,7 @@ mod flight;
 pub mod log;
 mod memory;
 pub mod pool;
+mod processor;
 pub mod rng;
 mod run;
 mod schedule;

@@ -375,9 +375,8 @@ impl World {
         match request.verb {
             _ if misuse == Some(OUTSIDE) => {}
             Verb::Write if inline => flight.data.extend_from_slice(&request.inline_payload()[..request.bytes as usize]),
-            Verb::Write => flight.data.extend_from_slice(&scratch[local]),
+            Verb::Write | Verb::Call => flight.data.extend_from_slice(&scratch[local]),
             Verb::Read => flight.data.resize(request.bytes as usize, 0),
-            Verb::Call => flight.data.extend_from_slice(&scratch[local]),
             _ => {}
         }
 

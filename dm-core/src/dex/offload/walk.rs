@@ -169,6 +169,7 @@ impl Walk {
 }
 
 /// A record of a leaf that was judged.
+#[derive(Clone, Copy)]
 struct Record<'r> {
     shape: LeafShape,
     image: &'r [u8],
@@ -301,7 +302,7 @@ mod tests {
         };
         for _ in 0..2000 {
             let mut all = region(|_| ());
-            for _ in 0..1 + random() % 40 {
+            for _ in 0..=random() % 40 {
                 let at = 1024 + (usize::from(random()) << 8 | usize::from(random())) % 3072;
                 all[at] = random();
             }

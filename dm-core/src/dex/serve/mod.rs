@@ -95,36 +95,9 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use own::{Opened, RequestNumbers, Taking};
 use spin::{Mutex, Once};
 
+pub use crate::operation::Level;
 pub use flush::Flushing;
 pub use own::OwnersRoom;
-
-/// What an answer means: what a death of this compute node cannot take back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Level {
-    /// A change is in the ring; a read saw what is in the ring, or in a page.
-    #[default]
-    Log = 0,
-    /// A change is in its page; a read saw as at `Log`.
-    Pool = 1,
-    /// A change, and what a read saw, is in this compute node's memory. A death takes back, of each key, its last
-    /// changes.
-    Cache = 2,
-}
-
-impl Level {
-    /// Every level, in numeric order.
-    pub const ALL: [Self; 3] = [Self::Log, Self::Pool, Self::Cache];
-
-    /// Lower-case name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Pool => "pool",
-            Self::Cache => "cache",
-        }
-    }
-}
 
 /// Says whether this compute node may answer what it has just read in its own memory: whether its lease is valid at a
 /// time that is read in this call.

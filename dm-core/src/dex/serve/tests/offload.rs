@@ -15,6 +15,9 @@ pub(super) fn serve(region: &[u8], request: &[u8], answer: &mut [u8]) -> usize {
     Walk::new(request, NodeId(0)).run(&mut [0; 4096], answer, copy).0
 }
 
+/// What a memory node does that answers wrongly.
+type Answering = fn(&[u8], &[u8], &mut [u8]) -> usize;
+
 /// Inner nodes are not cached, and frames are few.
 const SMALL: Setup = Setup { frames: 8, cache_words: 0, offload: Mode::Always, ..SETUP };
 
@@ -65,7 +68,7 @@ fn a_memory_node_that_does_not_answer_costs_a_get_its_call_only() {
             point(pool, dex, lane, OperationKind::Insert, key * 25, key).unwrap();
         }
         // Nobody; an answer that is none; one about nothing; the leaf of other keys.
-        let answers: [fn(&[u8], &[u8], &mut [u8]) -> usize; 4] = [
+        let answers: [Answering; 4] = [
             |_, _, _| 0,
             |_, _, answer| {
                 answer.fill(0xff);
