@@ -219,15 +219,8 @@ impl Plan {
             ..Spending::default()
         };
         arguments.kinds.spend(&mut spending);
-        if spending.offload != Mode::Never {
-            let why = match fabric {
-                FabricPlan::Shm if arguments.pool.is_empty() => "needs memory nodes that are processes: --pool",
-                FabricPlan::Verbs(_) => "memory nodes on RDMA devices answer no calls yet",
-                FabricPlan::Shm | FabricPlan::Sim(_) => "",
-            };
-            if !why.is_empty() {
-                return Err(Failure::Usage(format!("--offload: {why}")));
-            }
+        if spending.offload != Mode::Never && matches!(fabric, FabricPlan::Verbs(_)) {
+            return Err(Failure::Usage("--offload: memory nodes on RDMA devices answer no calls".to_owned()));
         }
         if arguments.items && arguments.load_by == LoadBy::Bulk {
             notices.push("--items: loaded by inserts".to_owned());
