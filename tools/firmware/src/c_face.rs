@@ -191,6 +191,7 @@ unsafe extern "C" fn dm_complete(
         2 => Status::Flushed,
         3 => Status::NodeDown,
         4 => Status::Fenced,
+        6 => Status::Unanswered,
         _ => Status::Unsupported,
     };
     slot.map_or(NO_LANE, |(lane, _)| {

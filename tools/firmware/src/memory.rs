@@ -62,7 +62,7 @@ impl Region {
                 *word = swapped(request, value).to_le_bytes();
                 return Completion { value, ..Completion::default() };
             }
-            (Verb::Rpc, ..) => return refused(Status::Unsupported),
+            (Verb::Rpc | Verb::Call, ..) => return refused(Status::Unsupported),
             _ => return refused(Status::Refused),
         }
         Completion::default()
