@@ -83,7 +83,8 @@ fn answer_calls(area: &CallArea, stops: &AtomicBool, node: NodeId, region: &Regi
             counters.searches_total.fetch_add(served.into(), Ordering::Relaxed);
             idle_since = Instant::now();
         } else if idle_since.elapsed() < AWAKE {
-            std::hint::spin_loop();
+            // Its client may be waiting for this processor.
+            std::thread::yield_now();
         } else {
             area.sleep(ASLEEP_MAX, || area.has_posted() || stops.load(Ordering::SeqCst));
         }

@@ -4,8 +4,9 @@
 //! the way that was shorter, in a decayed average of the compute node's lanes. What calls wait for a processor that is busy is
 //! in the average, so lanes go back to READs before the processor is the bottleneck.
 //!
-//! **Contrary draws.** One get in [`CONTRARY`] takes the other way, so that neither average stays old. That is their cost: a
-//! share of 1 / [`CONTRARY`] of the difference of both ways. The mark `offload-contrary` counts them.
+//! **Contrary draws.** One get in [`CONTRARY`] takes the other way, so that neither average stays old; fewer, if the other way
+//! takes more than twice as long. So what they cost is at most 1 / [`CONTRARY`] of the time that gets take. The mark
+//! `offload-contrary` counts them.
 //!
 //! **A cache that is not full** is filled by READs, and calls bring no nodes. So a get calls only if what it would READ had to
 //! displace something ([`Dex`](crate::dex::Dex) asks).
@@ -15,7 +16,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 /// Levels of nodes from which a get may call: leaves are 0. It READs from the root on if its route ends higher.
 pub const LEVELS: usize = 6;
 
-/// One get in so many takes the other way.
+/// One get in so many takes the other way, at most.
 pub const CONTRARY: u32 = 64;
 
 /// A sample counts as much as this many of an average: 1 / 16.
@@ -111,8 +112,12 @@ impl Choice {
             Mode::ByCost if by_reads.get() == 0 => plain(false),
             Mode::ByCost if by_call.get() == 0 => plain(true),
             Mode::ByCost => {
-                let contrary = draw < u32::MAX / CONTRARY;
-                Way { calls: (by_call.get() < by_reads.get()) != contrary, contrary }
+                let (call_ns, reads_ns) = (u64::from(by_call.get()), u64::from(by_reads.get()));
+                let (fast_ns, more_ns) = (call_ns.min(reads_ns), call_ns.abs_diff(reads_ns));
+                // Of 2^32 draws so many: the share of all, or as many as take that share of the time.
+                let most = u64::from(u32::MAX / CONTRARY);
+                let contrary = u64::from(draw) < most.min(most * fast_ns / more_ns.max(1));
+                Way { calls: (call_ns < reads_ns) != contrary, contrary }
             }
         }
     }
@@ -153,6 +158,13 @@ mod tests {
             choice.note(1, true, 100);
         }
         assert!(way(MIDDLE).calls);
+        // Calls take 90 times as long by now: far fewer than one of 64 gets calls.
+        for _ in 0..64 {
+            choice.note(1, true, 400_000);
+            choice.note(1, false, 4_000);
+        }
+        let contrary = |share: u32| way(u32::MAX / share).contrary;
+        assert!(way(0).contrary && contrary(64 * 120) && !contrary(64 * 80));
         choice.set_mode(Mode::Always);
         assert!(way(0).calls);
         assert!(!choice.way(LEVELS as u8, MIDDLE).calls, "too far up");
