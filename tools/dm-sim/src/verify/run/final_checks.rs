@@ -24,8 +24,9 @@ use dm_core::operation::OpError;
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 
-/// Turns of all live compute nodes that an orphan collection may take.
-const ORPHAN_COLLECTION_TURNS_MAX: u32 = 400;
+/// Turns of all live compute nodes that an orphan collection may take. It looks at some chunks each turn, and the pools of long
+/// histories have thousands.
+const ORPHAN_COLLECTION_TURNS_MAX: u32 = 4_000;
 
 impl Stage<'_> {
     /// Checks the end, when all is quiet: no lane has a lock record, every key can be read, the structure is sound, and
