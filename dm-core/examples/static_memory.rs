@@ -153,6 +153,7 @@ fn main() {
             crash_atomic_bytes: 8,
             write_turn_ns_min: 0,
             call_bytes_max: 0,
+            calls_change: false,
         },
         options: Options::default(),
         recovery: None,

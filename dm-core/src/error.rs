@@ -26,7 +26,7 @@ impl VerbError {
 
     /// Whether the request may have taken effect although it failed.
     pub const fn effect_unknown(&self) -> bool {
-        matches!(self.status, Status::Flushed | Status::NodeDown)
+        matches!(self.status, Status::Flushed | Status::NodeDown | Status::Unanswered)
     }
 }
 

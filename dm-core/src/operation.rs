@@ -33,7 +33,8 @@ pub enum OperationKind {
     UpdateIf = 4,
     /// `Deleted`, or `Absent`.
     Delete = 5,
-    /// Ascending records from `key` (inclusive, or exclusive if it is a cursor) below `key_high`: a `Page`.
+    /// Ascending records from `key` (inclusive, or exclusive if it is a cursor) below `key_high`: a `Page` of the first of
+    /// them or, downwards, of the last.
     Scan = 6,
     /// Deletes the key if its value equals `expected`: `Deleted`, `Mismatch` with the present value in `output`, or
     /// `Absent`.
@@ -44,6 +45,17 @@ impl OperationKind {
     /// Every kind, in numeric order.
     pub const ALL: [Self; 8] =
         [Self::Get, Self::Insert, Self::Update, Self::Upsert, Self::UpdateIf, Self::Delete, Self::Scan, Self::DeleteIf];
+
+    /// The arguments of operations of this kind.
+    pub const fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Get | Self::Delete => &[Part::Key],
+            Self::Scan => &[Part::Key, Part::KeyHigh],
+            Self::Insert | Self::Update | Self::Upsert => &[Part::Key, Part::Value],
+            Self::UpdateIf => &[Part::Key, Part::Value, Part::Expected],
+            Self::DeleteIf => &[Part::Key, Part::Expected],
+        }
+    }
 
     /// Lower-case name.
     pub const fn name(self) -> &'static str {
@@ -84,6 +96,9 @@ pub struct Operation {
     pub after: bool,
     /// Scan: `key_high` is an exclusive bound. Otherwise the scan runs to the end.
     pub bounded: bool,
+    /// Scan: the last records of the range are wanted, not the first. Only some kinds of indexes do that
+    /// ([`KindParameters::SCANS_DOWN`](crate::registry::KindParameters::SCANS_DOWN)); others refuse it.
+    pub down: bool,
     /// How long this operation may wait, in ns; 0 = [`Operation::WAIT_NS_DEFAULT`].
     pub deadline_ns: u64,
 }
@@ -94,12 +109,12 @@ impl Operation {
 
     /// A point operation of `kind`.
     pub const fn point(kind: OperationKind) -> Self {
-        Self { kind, limit: 0, after: false, bounded: false, deadline_ns: 0 }
+        Self { kind, limit: 0, after: false, bounded: false, down: false, deadline_ns: 0 }
     }
 
     /// A scan of at most `limit` records from `key` on.
     pub const fn scan(limit: u32) -> Self {
-        Self { kind: OperationKind::Scan, limit, after: false, bounded: false, deadline_ns: 0 }
+        Self { limit, ..Self::point(OperationKind::Scan) }
     }
 
     /// How long this operation may wait, in ns.
@@ -155,13 +170,42 @@ pub enum Outcome {
     Deleted,
     /// The value is not the expected one; it is in `output`.
     Mismatch,
-    /// `records` records of key and value are in `page`, in ascending order.
+    /// `records` records of key and value are in `page`, in ascending order, downwards too.
     Page {
         /// Number of records.
         records: u32,
-        /// There may be more: call again with the last key as cursor.
+        /// There may be more: call again with the last key as cursor; downwards, with the first key as upper bound.
         more: bool,
     },
+}
+
+/// Outcomes of operations other than scans, by their number in messages less 1.
+const NUMBERED: [Outcome; 8] = [
+    Outcome::Found,
+    Outcome::Absent,
+    Outcome::Inserted,
+    Outcome::Exists,
+    Outcome::Updated,
+    Outcome::Replaced,
+    Outcome::Deleted,
+    Outcome::Mismatch,
+];
+
+impl Outcome {
+    /// Its number in messages: 1 to 8; of a page 0.
+    pub fn number(self) -> u8 {
+        NUMBERED.iter().position(|one| *one == self).map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The outcome that has a number in messages.
+    pub fn from_number(number: u8) -> Option<Self> {
+        NUMBERED.get(usize::from(number.checked_sub(1)?)).copied()
+    }
+
+    /// Whether the value that was found is a part of the answer: it is in `output`.
+    pub const fn has_value(self) -> bool {
+        matches!(self, Self::Found | Self::Exists | Self::Mismatch)
+    }
 }
 
 /// An argument or a result of an operation.
@@ -537,6 +581,12 @@ pub enum Cause {
         row: RowId,
         /// The epoch that was seen.
         epoch: u32,
+    },
+    /// The compute node that owns the key has tried to execute the operation, and failed in a way that its own log tells.
+    #[error("compute-node row {}, which owns the key, could not execute the operation", row.0)]
+    AtOwner {
+        /// The owner's row.
+        row: RowId,
     },
     /// The operation was part of a batch whose leader was dropped, or failed with an unknown effect.
     #[error("the operation that this one was combined with was lost")]

@@ -25,6 +25,7 @@
 //! which the call writes anyway. A round trip takes a hundred times as long.
 
 use crate::error::{Misuse, VerbError};
+use crate::mutants::{Mutant, planted};
 use crate::verbs::{Completion, Flags, Label, NodeId, Request, Status, Verb};
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
@@ -133,6 +134,14 @@ impl<'m> Port<'m> {
             self.overflow.set(true);
         }
         position
+    }
+
+    /// Lets `amend` change the request that was pushed last. Its position, if `amend` says that it did.
+    pub(crate) fn amend_last(&self, amend: impl FnOnce(&mut Request) -> bool) -> Option<usize> {
+        let mut outbox = self.outbox.borrow_mut();
+        let last = outbox.last_mut()?;
+        let is_amended = amend(last);
+        is_amended.then(|| outbox.len() - 1)
     }
 
     /// Moves the request that was pushed last in front of the others, and returns its position.
@@ -330,10 +339,13 @@ impl<'m> Port<'m> {
         self.failed.set(true);
         self.any_failed.set(true);
         let request = self.outbox.borrow().get(position).copied();
-        if let Some(request) = request
-            && status == Status::Flushed
-            && request.verb != Verb::Rpc
-        {
+        let may_be_executed = |request: &Request| match status {
+            Status::Flushed => request.verb != Verb::Rpc,
+            // A memory node may make the change later.
+            Status::Unanswered => request.label == Label::Change && !planted(Mutant::LEAF_LEFT_TO_CALL),
+            _ => false,
+        };
+        if let Some(request) = request.filter(may_be_executed) {
             self.has_failed(request.node);
         }
     }

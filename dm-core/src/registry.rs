@@ -242,6 +242,9 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// Whether locks lie in leaves, so that those of a dead compute node are found only by a look at every leaf.
     const LOCKS_IN_LEAVES: bool;
 
+    /// Whether the index scans downwards ([`Operation::down`](crate::operation::Operation::down)).
+    const SCANS_DOWN: bool = false;
+
     /// Whether a compute node that opens the index has a log. Its row names one log, so it opens one such index.
     const HAS_LOG: bool = false;
 

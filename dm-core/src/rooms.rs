@@ -33,6 +33,7 @@ macro_rules! rooms {
             recovery::mutants::DECLARED,
             compute::mutants::DECLARED,
             pages::mutants::DECLARED,
+            index::mutants::DECLARED,
             btree::mutants::DECLARED,
             radix::mutants::DECLARED,
             $(crate::$kind::mutants::DECLARED,)*

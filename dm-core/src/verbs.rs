@@ -52,8 +52,9 @@ pub enum Verb {
     Park = 8,
     /// Ask the driver to resume lane `operands[0]`, now or when it parks next.
     Wake = 9,
-    /// Have the memory node's processor execute a request of `bytes` bytes at scratch `local`; its answer, of at most
-    /// `operands[0]` bytes, replaces the request. See [`CallAnswer`] for the completion's value.
+    /// Have the memory node's processor, or the compute node that the [`Callee`] in `operands[1]` names, execute a request of
+    /// `bytes` bytes at scratch `local`; its answer, of at most `operands[0]` bytes, replaces the request. See [`CallAnswer`]
+    /// for the completion's value. A compute node may take `operands[2]` ns.
     Call = 10,
 }
 
@@ -172,8 +173,12 @@ labels! {
     Image = "image",
     /// A word of an ownership table, or the table.
     Owner = "owner",
-    /// A search that a memory node's processor does.
+    /// A search, or a page of a scan, that a memory node's processor does.
     Search = "search",
+    /// A change of a leaf that a memory node's processor makes.
+    Change = "change",
+    /// An operation that the owner of its key executes.
+    Forward = "forward",
 }
 
 bitflags! {
@@ -225,6 +230,27 @@ impl CallAnswer {
     /// How long the memory node's processor worked for it, in ns.
     pub const fn service_ns(self) -> u32 {
         (self.0 >> 32) as u32
+    }
+}
+
+/// Who executes a [`Verb::Call`]: 0 is the memory node's processor. A compute node's row is in bits 0..16, the catalog number of an
+/// index in bits 16..32, and bit 32 is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Callee(pub u64);
+
+impl Callee {
+    /// The memory node's processor.
+    pub const MEMORY_NODE: Self = Self(0);
+
+    /// The compute node of `row`, for its operations on `index`.
+    pub const fn compute_node(row: u16, index: u16) -> Self {
+        Self(1 << 32 | (index as u64) << 16 | row as u64)
+    }
+
+    /// The row of a compute node. `None`: it is the memory node, or nothing.
+    pub const fn row(self) -> Option<u16> {
+        if self.0 >> 32 == 1 { Some(self.0 as u16) } else { None }
     }
 }
 
@@ -334,6 +360,13 @@ impl Request {
         request
     }
 
+    /// The same call, of `callee`, which may take `wait_ns`.
+    #[must_use]
+    pub const fn to(mut self, callee: Callee, wait_ns: u64) -> Self {
+        (self.operands[1], self.operands[2]) = (callee.0, wait_ns);
+        self
+    }
+
     /// Resume this lane after `ns` nanoseconds.
     #[inline]
     pub const fn pause(ns: u64) -> Self {
@@ -421,9 +454,11 @@ pub enum Status {
     Fenced = 4,
     /// The fabric has no such verb or memory. No effect.
     Unsupported = 5,
-    /// The memory node did not answer a [`Verb::Call`] in time, or has too many of them. It may still execute the call, once,
-    /// until the caller's queue pair is known to be closed there.
+    /// The memory node did not answer a [`Verb::Call`] in time, or has too many of them. It may still execute the call, at any
+    /// later time.
     Unanswered = 6,
+    /// Nobody executes a [`Verb::Call`] of a compute node: nobody has begun, and nobody will. No effect.
+    NotServed = 7,
 }
 
 impl Status {
@@ -437,6 +472,7 @@ impl Status {
             Self::Fenced => "fenced",
             Self::Unsupported => "not supported by the fabric",
             Self::Unanswered => "not answered in time",
+            Self::NotServed => "not served by the compute node",
         }
     }
 }
@@ -482,6 +518,8 @@ pub struct Capabilities {
     pub write_turn_ns_min: u32,
     /// Bytes of a call's request, and of its answer, at most [`CALL_BYTES_MAX`]. 0 = memory nodes answer no calls.
     pub call_bytes_max: u32,
+    /// Memory nodes' processors may change what compute nodes READ: each line that they write is whole for a READ.
+    pub calls_change: bool,
 }
 
 impl Capabilities {

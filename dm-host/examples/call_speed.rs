@@ -4,7 +4,7 @@
 //! `dm-memd --size 64MiB --socket SOCKET &`, then `cargo run --release --example call_speed -- SOCKET [PAUSE_US]`. With a pause
 //! in front of each call, longer than the threads of the daemon stay awake, the time is that of a call that wakes one.
 
-use dm_core::dex::offload::message::{ANSWER_HEADER_BYTES, Nodes, Request as Search};
+use dm_core::dex::offload::message::{ANSWER_HEADER_BYTES, Nodes, Request as Search, Task};
 use dm_core::dex::parameters::Parameters;
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parameters = Parameters::with_sizes(8, 8);
     let nodes = Nodes { index: 1, leaf: parameters.leaf(), inner: parameters.inner(), exposure_ns_max: u32::MAX };
     let from = Address::new(NodeId(0), AT, 0);
-    let search = Search { from, level: 0, nodes, key: &[0; 8] };
+    let search = Search { from, level: 0, nodes, key: &[0; 8], task: Task::Search };
     let (mut reads, mut calls, mut served) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         reads.push(run(Request::read(Label::Tool, NodeId(0), AT, 1024, 0)).0);

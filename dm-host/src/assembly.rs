@@ -14,6 +14,7 @@ use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
+use dm_core::locks::ChainedRead;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
 use dm_core::membership::{Recovery, RecoveryError};
@@ -155,6 +156,20 @@ pub struct Place<'a> {
     /// The index's part in the pool's epochs, with a pin for every lane. `None`: nothing waits for epochs here, and
     /// this compute node must not tell others that it has no old pointers.
     pub epochs: Option<Participant<'a>>,
+}
+
+impl Place<'_> {
+    /// The techniques of an index here: as `spending` has them. Held locks are freed as far as the fabric grants what that takes,
+    /// and READs follow quiet locks only if it grants that.
+    pub(crate) fn options(&self, spending: &Spending) -> Options {
+        let Options { unlock, chain_lock_read, .. } = spending.options;
+        let chains = self.guarantees.missing(Assumptions::ATOMIC_THEN_READ).is_empty();
+        let chain_lock_read = match chain_lock_read {
+            ChainedRead::WhereQuiet if !chains => ChainedRead::Never,
+            chained => chained,
+        };
+        Options { unlock: unlock.granted(&self.guarantees), chain_lock_read, ..spending.options }
+    }
 }
 
 /// Why an index could not be put together.

@@ -40,6 +40,9 @@
 //!
 //! A [`Local`] handle has lanes of its own, and runs calls on the thread that makes them.
 //!
+//! Where keys have owners, operations on keys of other compute nodes are forwarded to these
+//! ([`SessionOptions::forward`]), and one more thread executes those of others.
+//!
 //! - [`Call`], [`Calls`]: one operation or many, to wait for or to await.
 //! - [`Local`]: operations on the caller's own thread.
 //! - [`Page`], [`Scan`]: ranges.
@@ -48,7 +51,7 @@
 //! - [`byte_string`]: strings of any length up to a bound, in slots of one size.
 //! - [`SharedRow`]: several sessions under one row of the pool.
 //! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `request`, `queue`,
-//!   `supervisor`, `watch`: the internals.
+//!   `supervisor`, `watch`, `forward`: the internals.
 //!
 //! # What is Send, what is Sync
 //!
@@ -92,11 +95,13 @@ mod calls;
 mod deadline;
 mod down;
 mod error;
+mod forward;
 mod local;
 mod operations;
 mod options;
 mod outcome;
 mod page;
+mod parts;
 mod queue;
 mod request;
 mod row;
@@ -105,6 +110,7 @@ mod spin;
 mod statistics;
 mod supervisor;
 pub mod table;
+mod walker;
 mod watch;
 
 pub use bulk::LoadError;
@@ -123,12 +129,14 @@ pub use table::{IndexOptions, Key, LocalRange, LocalTable, Range, Table, TypedSc
 use crate::kinds::IndexParameters;
 use crate::metrics::Endpoint;
 use crate::pool::{Pool, PoolError, pool_name};
+use dm_core::index::balance::Move;
 use dm_core::index::catalog::CatalogError;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
 use local::Lending;
+use parts::Ask;
 use queue::Queue;
 use request::Shape;
 use row::Seat;
@@ -140,7 +148,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use supervisor::{Command, Move, Supervisor};
+use supervisor::{Command, Supervisor};
 
 assert_impl_all!(Session: Send, Sync, Clone);
 assert_impl_all!(Call<'static, Option<Vec<u8>>>: Send, Unpin, std::future::Future);
@@ -265,6 +273,7 @@ impl Session {
         options.check()?;
         let (entry, parameters) = pool.find_index(name)?;
         pool.check_root(&entry, &parameters)?;
+        let options = &options.fitted(&parameters);
         Self::start(pool, entry, parameters, options, Self::seat(pool, options)?)
     }
 
@@ -279,6 +288,7 @@ impl Session {
         options.check()?;
         let parameters = &parameters.into();
         parameters.check()?;
+        let options = &options.fitted(parameters);
         let seat = Self::seat(pool, options)?;
         match pool.find_index(name) {
             Err(PoolError::NoIndex { .. }) => match seat.node.create_index(name, parameters) {
@@ -290,8 +300,8 @@ impl Session {
             Err(error) => return Err(error.into()),
         }
         let (entry, found) = pool.find_index(name)?;
-        if found.items.is_some() != parameters.items.is_some() {
-            return Err(OpenError::Lengths { name: name.to_owned(), any_length: found.items.is_some() });
+        if found.any_length.is_some() != parameters.any_length.is_some() {
+            return Err(OpenError::Lengths { name: name.to_owned(), any_length: found.any_length.is_some() });
         }
         let sizes = |parameters: &IndexParameters| (parameters.key_bytes(), parameters.value_bytes());
         if sizes(&found) != sizes(parameters) {
@@ -320,14 +330,21 @@ impl Session {
         options: &SessionOptions,
         seat: Seat,
     ) -> Result<Self, OpenError> {
-        let fabrics = (0..=options.workers).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
+        let fabrics = options.workers + usize::from(options.forward) + 1;
+        let fabrics = (0..fabrics).map(|_| pool.fabric()).collect::<Result<_, _>>()?;
         let (key_bytes, value_bytes) = (parameters.key_bytes(), parameters.value_bytes());
-        let have_lengths = parameters.items.is_some();
+        let have_lengths = parameters.any_length.is_some();
         let queue = |_| Queue::new(options.queue_slots, key_bytes, value_bytes, have_lengths);
         let shared = Arc::new(Shared {
             member: seat.node.member(),
             queues: (0..options.workers).map(queue).collect(),
-            shape: Shape { key_bytes, value_bytes, have_lengths, page_records: options.spending.page_records },
+            shape: Shape {
+                key_bytes,
+                value_bytes,
+                have_lengths,
+                page_records: options.spending.page_records,
+                takes_last: parameters.scans_down(),
+            },
             lanes_per_worker: options.lanes_per_worker,
             first_lane: seat.first_lane,
             lending: Arc::new(Lending::new(options.local_handles)),
@@ -451,14 +468,25 @@ impl Session {
 
     /// Moves a part of the keys, where keys have owners, to the compute node of row `to`, which has opened the index too: asks the
     /// part's owner, and waits until that has given the part up, for `wait` at most. Parts are numbered in the order of their
-    /// keys. Afterwards operations of others on these keys end with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner),
-    /// which names the row.
+    /// keys. Afterwards that session executes the operations of others on these keys ([`SessionOptions::forward`]).
     pub fn move_part(&self, part: u32, to: RowId, wait: Duration) -> Result<(), SessionError> {
+        self.have_moved(Ask::Part { part, to }, wait).map(|_| ())
+    }
+
+    /// Moves parts of the keys, where keys have owners, from compute nodes with much load to those with little, until no move
+    /// would lower the greatest load noticeably ([`balance`](dm_core::index::balance)). The compute nodes are this one, and those that
+    /// have parts. Loads are those of the last seconds; without any, numbers of parts are evened. Each part may take `wait`.
+    /// Returns what has moved, in that order.
+    pub fn balance_parts(&self, wait: Duration) -> Result<Vec<Move>, SessionError> {
+        self.have_moved(Ask::Even, wait)
+    }
+
+    fn have_moved(&self, what: Ask, wait: Duration) -> Result<Vec<Move>, SessionError> {
         if self.on_worker() {
             return Err(SessionError::OnWorker);
         }
         let (answer, answered) = mpsc::channel();
-        self.handle.commands.send(Command::Move(Move { part, to, wait }, answer)).map_err(|_| SessionError::Closed)?;
+        self.handle.commands.send(Command::Move((what, wait), answer)).map_err(|_| SessionError::Closed)?;
         answered.recv().unwrap_or(Err(SessionError::Closed))
     }
 

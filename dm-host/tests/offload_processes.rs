@@ -1,17 +1,30 @@
-//! Gets that the processors of memory nodes answer, which are processes.
+//! Operations that the processors of memory nodes do, which are processes; and callers that die.
 
 use dm_core::dex::offload::Mode;
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::operation::OperationKind;
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::Pool;
 use dm_host::session::{Session, SessionOptions, Update};
 use session_support::daemons::Daemons;
 use session_support::{options, value_of};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 mod session_support;
 
 const KEYS: u64 = 4000;
+
+/// Tells the child process where the pool is.
+const WRITER: &str = "DM_TEST_OFFLOAD_WRITER";
+
+/// Longer than any lease.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
@@ -125,10 +138,72 @@ fn a_memory_node_that_dies_under_calls_is_an_error_and_no_hang() {
                 })
             })
             .collect();
-        thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         daemons.kill(0);
         for reader in readers {
             reader.join().unwrap();
         }
     });
+}
+
+/// The update that a writer makes at a step: which key, and to what.
+const fn update_of(step: u64) -> (u64, u64) {
+    (step * 7919 % KEYS, KEYS + step)
+}
+
+/// A child process: this test binary again. It says each step that was acknowledged. Without its environment there is nothing to do.
+#[test]
+fn writer() {
+    let Ok(sockets) = std::env::var(WRITER) else { return };
+    let sockets: Vec<PathBuf> = sockets.split(':').map(PathBuf::from).collect();
+    let pool = Arc::new(Pool::connect(&sockets, ShmOptions::default()).unwrap());
+    let session = Session::open_or_create(&pool, "index", parameters(), &small(Mode::Always)).unwrap();
+    for step in 0.. {
+        let (number, next) = update_of(step);
+        assert_eq!(session.update(&key(number), &value_of(next)).wait(), Ok(Update::Updated));
+        println!("\nended {step}");
+    }
+}
+
+#[test]
+fn a_caller_that_dies_leaves_every_leaf_whole_and_no_change_behind() {
+    for (lines, steps) in [("auto", 3000), ("sequence", 500)] {
+        let directory = tempfile::tempdir().unwrap();
+        let daemons = Daemons::start(directory.path(), 2, lines);
+        open(&daemons, Mode::Never).close();
+        let sockets: Vec<_> = daemons.sockets.iter().map(|socket| socket.display().to_string()).collect();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "writer", "--nocapture"]).env(WRITER, sockets.join(":")).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let ended = |line: &str| line.strip_prefix("ended ").and_then(|step| step.parse::<u64>().ok());
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let last = said.by_ref().filter_map(|line| ended(&line)).find(|step| *step >= steps);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What it said before it died, and this one has not read yet.
+        let last = said.filter_map(|line| ended(&line)).last().or(last).expect("a writer that lives");
+        let session = Session::open_or_create(&daemons.connect(), "index", parameters(), &small(Mode::Always)).unwrap();
+        let began = Instant::now();
+        let mut values: Vec<Vec<u64>> = (0..KEYS).map(|number| vec![number]).collect();
+        for step in 0..=last {
+            let (number, next) = update_of(step);
+            values[number as usize] = vec![next];
+        }
+        // Perhaps the next one was made, too.
+        let (number, next) = update_of(last + 1);
+        values[number as usize].push(next);
+        for number in 0..KEYS {
+            // Until the ranges of the dead have been taken over.
+            let found = loop {
+                match session.get(&key(number)).wait() {
+                    Ok(found) => break found.unwrap(),
+                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+                }
+                thread::sleep(Duration::from_millis(10));
+            };
+            let values = &values[number as usize];
+            assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
+        }
+        assert_eq!(session.validate().unwrap().records, KEYS);
+    }
 }

@@ -28,6 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+#[path = "verbs_processes/calls.rs"]
+mod calls;
 mod session_support;
 
 const N0: NodeId = NodeId(0);
@@ -131,8 +133,18 @@ const ROLE: &str = "DM_TEST_VERBS_ROLE";
 fn partner() {
     let Ok(text) = std::env::var(ROLE) else { return };
     let (role, address) = text.split_once(' ').unwrap();
+    match role {
+        "reader" => return calls::be_a_reader(address),
+        "owner" => return calls::be_an_owner(address),
+        _ => {}
+    }
+    if let Some(often) = role.strip_prefix("caller-") {
+        return calls::be_a_caller(address, often.parse().unwrap());
+    }
     let pool = Arc::new(Pool::connect_verbs(&[address.to_owned()], VerbsOptions::default()).unwrap());
     match role {
+        // Calls the memory node's processor until it is killed.
+        "endless-caller" => calls::be_a_caller(address, u64::MAX),
         // Joins a row and adds to the word, for ever, whatever it is told.
         "writer" => {
             let node = pool.join(1, Membership::default()).unwrap();

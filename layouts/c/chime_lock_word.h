@@ -1,7 +1,8 @@
 // chime_lock_word: lock word of a CHIME leaf: vacancy while it is free, holder while it is held. Made by `dm layout bless`; do not edit.
 
-// One little-endian word, changed by CAS only, in every life of the place. The entries are divided into V = min(63,
-// span) buckets; entry i is in bucket i * V / span. Vacancy is a hint; all zero says that there is room everywhere.
+// One little-endian word, changed by CAS and freed by its holder, in every life of the place. The entries are divided into
+// V = min(63, span) buckets; entry i is in bucket i * V / span. Vacancy is a hint; all zero says that there is room
+// everywhere.
 
 #ifndef DM_LAYOUT_CHIME_LOCK_WORD_H
 #define DM_LAYOUT_CHIME_LOCK_WORD_H

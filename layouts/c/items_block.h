@@ -1,6 +1,6 @@
 // items_block: a whole key and its value. Made by `dm layout bless`; do not edit.
 
-// Anywhere in a chunk of kind "items", at a multiple of 16 bytes; key and value follow the header. Places have the sizes
+// Anywhere in a chunk of kind "block", at a multiple of 16 bytes; key and value follow the header. Places have the sizes
 // 16, 32, ... 256, then eight sizes per doubling; a block lies in the smallest that holds it, and its WRITE is padded
 // with zeros to a multiple of 16. A reader believes a block whose life, length, index and checksum are those of the
 // slot that led to it; anything else is another block, or none.

@@ -1,4 +1,4 @@
-// items_key: entry key of an index with items. Made by `dm layout bless`; do not edit.
+// items_key: entry key of an index with keys of any length. Made by `dm layout bless`; do not edit.
 
 // The key of an entry of the index below: as long as its key slots are, 16 to 64 bytes. For slots of K bytes a slice
 // has S = K - 9. Compared as byte strings, the entry keys of one layer stand in the order of the keys they are of.

@@ -1,7 +1,7 @@
-// items_parameters: the end of a parameter block of an index with items. Made by `dm layout bless`; do not edit.
+// items_parameters: the end of a parameter block of an index with keys and values of any length. Made by `dm layout bless`; do not edit.
 
 // The last eight bytes of the parameter block in the catalog entry; what is in front is the index below's, which has
-// zeros here without items. The catalog entry has the incompatible feature "items".
+// zeros here if all keys and values have one size; else the catalog entry has the incompatible feature FEATURE_ITEMS.
 
 #ifndef DM_LAYOUT_ITEMS_PARAMETERS_H
 #define DM_LAYOUT_ITEMS_PARAMETERS_H
@@ -26,7 +26,7 @@
 
 struct dm_items_parameters {
     uint8_t key_bytes_max[2]; // the longest key, 1..=4096
-    uint8_t version[1]; // 1; 0 = no items
+    uint8_t version[1]; // 1; 0 = keys and values of one size
     uint8_t reserved_3[1]; // zero
     uint8_t value_bytes_max[4]; // the longest value, 0..=65536
 };

@@ -1,4 +1,4 @@
-// items_slot: value of an entry of an index with items. Made by `dm layout bless`; do not edit.
+// items_slot: value of an entry of an index with values of any length. Made by `dm layout bless`; do not edit.
 
 // The value of an entry of the index below: 16 to 1024 bytes, as chosen at creation. Unused bytes are zero, so that
 // two slots say the same if and only if all their bytes are equal.

@@ -1,6 +1,6 @@
 // smart_leaf: leaf of a SMART index: one record. Made by `dm layout bless`; do not edit.
 
-// An update writes seal and value, a delete the seal, and so does who buries a deleted leaf, for ever; the key never changes, and the lock is changed by CAS only.
+// An update writes seal and value, a delete the seal, and so does who buries a deleted leaf, for ever; the key never changes, and the lock is changed by CAS, and freed by the WRITE of its holder.
 
 #ifndef DM_LAYOUT_SMART_LEAF_H
 #define DM_LAYOUT_SMART_LEAF_H

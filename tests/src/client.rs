@@ -232,8 +232,13 @@ impl<'m> Client<'_, 'm> {
 
     /// Runs a scan of up to `limit` records from key `n` on, on lane 0.
     pub fn scan(&mut self, n: u64, limit: u32) -> Run<Result<Outcome, OpError>> {
+        self.scan_as(n, Operation::scan(limit))
+    }
+
+    /// A scan of another kind, from key `n` on.
+    pub fn scan_as(&mut self, n: u64, operation: Operation) -> Run<Result<Outcome, OpError>> {
         self.arguments(0, n, 0, 0);
-        let future = self.index.execute(&self.lanes[0], Operation::scan(limit));
+        let future = self.index.execute(&self.lanes[0], operation);
         block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -57,6 +57,7 @@ macro_rules! conformance_alone {
                 agrees_with_a_map: suite::model::agrees_with_a_map;
                 pages_join_without_gap_or_repetition: suite::scans::pages_join_without_gap_or_repetition;
                 bounds_and_limits_hold: suite::scans::bounds_and_limits_hold;
+                scans_down_or_refuses_to: suite::scans::scans_down_or_refuses_to;
                 lives_on_when_the_pool_is_full: suite::exhaustion::lives_on_when_the_pool_is_full;
                 memory_comes_back: suite::exhaustion::memory_comes_back;
                 ends_at_its_deadline: suite::bounds::ends_at_its_deadline;
@@ -66,6 +67,7 @@ macro_rules! conformance_alone {
                 waiters_may_leave: suite::abandon::waiters_may_leave;
                 garbage_is_an_error: suite::garbage::garbage_is_an_error;
                 damage_is_an_error_or_harmless: suite::garbage::damage_is_an_error_or_harmless;
+                a_dump_of_damage_fails_or_differs_in_one_entry: suite::garbage::a_dump_of_damage_fails_or_differs_in_one_entry;
             }
             $crate::bulk_tests! { $subject, $fixture $(, $bulk)? }
         }

@@ -23,7 +23,7 @@
 //! | [`orphans`], [`owner_tag`] | orphan collection, owner tags |
 //! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
 //! | [`leaves`] | what indexes say about their leaves, and visiting the leaf of a key |
-//! | [`scan`] | ascending records, a page at a time |
+//! | [`scan`] | ascending records, or the last ones of a range, a page at a time |
 //! | [`bulk`], [`load`] | ascending records into an empty index |
 //! | [`walk`] | the walk that checks every invariant |
 //!
@@ -70,6 +70,7 @@ use crate::lane::Lane;
 use crate::layout::LINE_BYTES;
 use crate::locks::kind::Techniques;
 use crate::locks::table::LockTable;
+use crate::locks::{ChainedRead, Unlock};
 use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
@@ -128,10 +129,13 @@ pub struct Options {
     /// A write that does not split sends one entry (Sherman section 4.4, "two-level versions"). Off: the whole node.
     pub entry_writes: bool,
     /// The leaf is READ in the chain of the lock's CAS: one round trip less, one READ wasted when the CAS loses.
-    pub chain_lock_read: bool,
+    pub chain_lock_read: ChainedRead,
     /// A lane that loses the CAS of a lock pauses before the next one, longer each time. Off: the next CAS follows at
     /// once, as in the systems Sherman was compared with.
     pub back_off: bool,
+    /// How held locks are freed, as far as the fabric grants what that takes: an index is opened with what
+    /// [`Unlock::granted`] says.
+    pub unlock: Unlock,
     /// READs that took longer than versions can vouch for are not trusted. Off, for measurement only: what the papers'
     /// programs do.
     pub read_guard: bool,
@@ -157,8 +161,8 @@ impl Options {
     /// Those that locks have.
     #[inline]
     pub(crate) const fn of_locks(self) -> Techniques {
-        let Self { hierarchical, combine, back_off, .. } = self;
-        Techniques { hierarchical, combine, back_off }
+        let Self { hierarchical, combine, back_off, unlock, chain_lock_read: chained, .. } = self;
+        Techniques { hierarchical, combine, back_off, unlock, chained }
     }
 }
 
@@ -168,8 +172,9 @@ impl Default for Options {
             combine: true,
             hierarchical: true,
             entry_writes: true,
-            chain_lock_read: false,
+            chain_lock_read: ChainedRead::WhereQuiet,
             back_off: true,
+            unlock: Unlock::WithLines,
             read_guard: true,
             rearrange: true,
             rdwc: false,
@@ -321,10 +326,11 @@ impl<'s> Tree<'s> {
         if self.geometry.iter().any(|node| node.lock_space == Space::Device) {
             needed |= Assumptions::HOST_BEFORE_DEVICE;
         }
-        if self.options.chain_lock_read {
+        if self.options.chain_lock_read != ChainedRead::Never {
             needed |= Assumptions::ATOMIC_THEN_READ;
         }
-        needed
+        // No word lies behind data that an unlock could go along with.
+        needed | self.options.unlock.min(Unlock::Write).needs()
     }
 
     /// The epoch of the operation that the lane is in.

@@ -47,6 +47,8 @@ crate::mutants::declare_mutants! {
     SAME_NODE_VERSION = "same-node-version",
     /// A scan takes the leaves that the cached parent names without a check of where they begin.
     SCAN_UNCHECKED = "scan-unchecked",
+    /// A scan downwards takes the leaves that the cached parent names without a check of where they end.
+    SCAN_DOWN_UNCHECKED = "scan-down-unchecked" => Wide,
     /// A redo record is posted behind the WRITE that it is for.
     IMAGE_AFTER_DATA = "image-after-data" => Deaths,
     /// A split writes the old node back without a redo record.

@@ -222,6 +222,35 @@ pub fn read_high(image: &[u8], out: &mut [u8]) -> bool {
     !NodeFlags::from_bits_truncate(stripes::byte(image, FLAGS_AT)).contains(NodeFlags::UNBOUNDED)
 }
 
+/// Copies the low fence out.
+pub(crate) fn read_low(image: &[u8], out: &mut [u8]) {
+    stripes::read(image, LOW_AT, out);
+}
+
+/// Changes `key` to the key just below it. `false`: it was the lowest key, and is the largest now.
+pub(crate) fn step_down(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        let (less, borrowed) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrowed {
+            return true;
+        }
+    }
+    false
+}
+
+/// Changes `key` to the key just above it. `false`: it was the largest key, and is the lowest now.
+pub(crate) fn step_up(key: &mut [u8]) -> bool {
+    for byte in key.iter_mut().rev() {
+        let (more, carried) = byte.overflowing_add(1);
+        *byte = more;
+        if !carried {
+            return true;
+        }
+    }
+    false
+}
+
 /// Changes the right edge: high fence and sibling.
 pub(crate) fn set_right(image: &mut [u8], high: Option<&[u8]>, sibling: Address) {
     let mut header = Header::read(image);
@@ -286,6 +315,22 @@ mod tests {
         start(&mut image, &header, &10u64.to_be_bytes(), Some(&20u64.to_be_bytes()));
         stripes::set_node_version(&mut image, 5);
         image
+    }
+
+    #[test]
+    fn keys_beside_a_key_borrow_and_carry() {
+        let mut key = [1, 0, 0];
+        assert!(step_down(&mut key));
+        assert_eq!(key, [0, 0xff, 0xff]);
+        assert!(step_down(&mut key));
+        assert_eq!(key, [0, 0xff, 0xfe]);
+        assert!(step_up(&mut key) && step_up(&mut key));
+        assert_eq!(key, [1, 0, 0]);
+        let mut key = [0, 0];
+        assert!(!step_down(&mut key));
+        assert_eq!(key, [0xff, 0xff]);
+        assert!(!step_up(&mut key));
+        assert_eq!(key, [0, 0]);
     }
 
     #[test]

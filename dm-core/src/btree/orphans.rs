@@ -429,7 +429,7 @@ impl<'s> Tree<'s> {
             if !retired {
                 stripes::read(image, node::LOW_AT, key);
             } else if node::read_high(image, key) {
-                step_down(key);
+                node::step_down(key);
             } else {
                 key.fill(0xff);
             }
@@ -546,28 +546,3 @@ const HEAD_BYTES_MAX: usize = stripes::stored_bytes(header_bytes(KEY_BYTES_MAX))
 static_assertions::const_assert!(HEAD_BYTES_MAX <= crate::btree::SMALL_BYTES);
 static_assertions::const_assert!(HEAD_BYTES_MAX <= LOOK_BYTES);
 static_assertions::const_assert!(WINDOW as usize * size_of::<Le64>() <= crate::btree::SMALL_BYTES);
-
-/// Changes `key` to the key just below it. `key` is not the lowest key: a high fence lies above the low fence.
-fn step_down(key: &mut [u8]) {
-    for byte in key.iter_mut().rev() {
-        let (less, borrowed) = byte.overflowing_sub(1);
-        *byte = less;
-        if !borrowed {
-            return;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_key_before_borrows_from_the_left() {
-        let mut key = [1, 0, 0];
-        step_down(&mut key);
-        assert_eq!(key, [0, 0xff, 0xff]);
-        step_down(&mut key);
-        assert_eq!(key, [0, 0xff, 0xfe]);
-    }
-}

@@ -12,7 +12,7 @@
 //! | [`Router::forget`], [`Router::forget_root`] | the pointer does not lead to such a leaf | none |
 //! | [`Router::plant`] | the index gets its first leaf | CAS |
 //! | [`Router::link`] | a leaf has split, or a half-split was met | as the router needs |
-//! | [`Router::leaves_ahead`] | a scan goes on | none |
+//! | [`Router::leaves_ahead`] | a scan begins, or goes on | none |
 //! | [`Unlink`](super::unlink::Unlink) | two leaves are joined | parent: lock, READ, WRITE |
 //!
 //! **Why the methods are cut like this.** [`Unlink`](super::unlink::Unlink) is a trait of its own, because a router
@@ -102,9 +102,9 @@ pub(crate) trait Router {
     /// range `separator`. Does nothing if the parent leads to it already, or if `right` has been retired.
     fn link(&self, lane: &Lane<'_>, level: u8, right: Address) -> impl Future<Output = Result<(), Interrupt>>;
 
-    /// Puts the leaves from the one that covers the key at scratch range `bound` on into `leaves`, as far as a copy
-    /// names them. Returns how many there are.
-    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, leaves: &mut [Address]) -> usize;
+    /// Puts the leaves from the one that covers the key at scratch range `bound` on, or with `down` from it to the left,
+    /// into `leaves`, as far as a copy names them. Returns how many there are.
+    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, down: bool, leaves: &mut [Address]) -> usize;
 }
 
 impl Cursor for DescentCursor {
@@ -233,11 +233,11 @@ impl Router for Tree<'_> {
         self.link_above(lane, level, right)
     }
 
-    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, leaves: &mut [Address]) -> usize {
-        let Some((root, level)) = self.root.get() else { return 0 };
+    fn leaves_ahead(&self, lane: &Lane<'_>, bound: &Range<usize>, down: bool, leaves: &mut [Address]) -> usize {
+        let Some(root) = self.root.get() else { return 0 };
         lane.port().with(|scratch| {
             let key = scratch.get(bound.clone()).unwrap_or_default();
-            self.cache.leaves(root, level, key, self.epoch(lane), leaves)
+            self.cache.leaves(root, key, self.epoch(lane), down, leaves)
         })
     }
 }

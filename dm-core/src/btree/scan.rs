@@ -1,12 +1,18 @@
-//! Scan: ascending records from a key on, a page at a time.
+//! Scan: ascending records from a key on, or the last ones below a key, a page at a time.
 //!
 //! Each leaf is judged like a get's: versions, generation, fences. The scan keeps a *bound*: everything below it has
 //! been delivered or found absent. It starts at the caller's key and moves to the high fence of each leaf that was
 //! taken; a leaf counts only if it covers the bound. So no key comes twice, and none that was there throughout is
 //! missed, whatever splits and merges go on ([`btree_scans`](crate::manual::btree_scans)).
 //!
-//! Leaves to the right are READ several at a time when the cached parent names them (Sherman section 4.5). A leaf that
-//! does not continue where the one before ended is discarded and looked for again.
+//! Leaves are READ several at a time when the cached parent names them (Sherman section 4.5), from the first one on. A leaf
+//! that does not continue where the one before ended is discarded and looked for again: the first one by a descent, which
+//! takes a leaf even if its parent's copy is old or the leaf is being written.
+//!
+//! **Downwards** ([`Operation::down`]) the bound is the largest key that is still wanted, and everything above it has been
+//! delivered or found absent. It moves to the key below the low fence of each leaf that was taken. No link leads to the
+//! left, but the leaf of a key is always found from the root, and the cached parent names leaves to the left as well. The
+//! page fills from its end, so that its records ascend. The papers have no such scan.
 
 use super::leaves::{Leaves, SPAN_MAX, judge_leaf, key_of};
 use super::node::{self, Header};
@@ -30,14 +36,25 @@ pub(crate) const LEAVES_MAX: usize = 8;
 pub(crate) struct Progress {
     records: usize,
     wanted: usize,
-    /// The bound itself is not wanted: it is the caller's cursor.
+    /// The lowest key of the range is not wanted: it is the caller's cursor.
     after: bool,
+    down: bool,
 }
 
 impl Progress {
     /// At the beginning of a scan whose pages have up to `page_records` records.
     pub(crate) fn begin(operation: &Operation, page_records: usize) -> Self {
-        Self { records: 0, wanted: (operation.limit as usize).min(page_records), after: operation.after }
+        Self {
+            records: 0,
+            wanted: (operation.limit as usize).min(page_records),
+            after: operation.after,
+            down: operation.down,
+        }
+    }
+
+    /// The place in the page of record `number`, as they are found.
+    const fn place(&self, number: usize) -> usize {
+        if self.down { self.wanted.saturating_sub(number + 1) } else { number }
     }
 
     /// Records that are in the page.
@@ -49,6 +66,17 @@ impl Progress {
     pub(crate) const fn wanted(&self) -> usize {
         self.wanted
     }
+
+    /// Whether the bound itself is not wanted.
+    pub(crate) const fn is_after(&self) -> bool {
+        self.after
+    }
+
+    /// So many records came into the page, and the bound moved. `after`: the bound itself is not wanted.
+    pub(crate) fn add(&mut self, records: usize, after: bool) {
+        self.records += records;
+        self.after = after;
+    }
 }
 
 /// Result of taking from one leaf.
@@ -56,51 +84,96 @@ impl Progress {
 pub(crate) struct Taken {
     /// The page is full before the leaf was.
     full: bool,
-    /// The leaf is the last of the tree, or ends past the upper bound.
+    /// The leaf is the last of the tree, or ends past the upper bound; downwards the first of the tree, or begins at or
+    /// below the lowest key of the range.
     last: bool,
     /// The leaf's right neighbour.
     pub(crate) sibling: Address,
 }
 
+impl Taken {
+    /// What was taken from a leaf. `last`: it is the last of the tree, or ends past the upper bound. `full`: the page is full
+    /// before it was.
+    pub(crate) const fn new(full: bool, last: bool, sibling: Address) -> Self {
+        Self { full, last, sibling }
+    }
+}
+
 /// Scans of any index of this family.
 pub(crate) trait Scan<'s>: Leaves<'s> {
-    /// A page of records, from the operation's key on.
+    /// A page of records, from the operation's key on or, downwards, of the last ones below its upper bound.
     async fn scan(&self, lane: &Lane<'_>, operation: &Operation) -> Result<Outcome, Interrupt> {
         let port = lane.port();
         // The bound lies in the separator range, which nothing else uses in a scan.
         let bound = self.tree().scratch.separator.clone();
-        port.with(|scratch| {
-            if bound.end <= scratch.len() {
-                scratch.copy_within(self.plan().key.clone(), bound.start);
-            }
-        });
+        let is_empty = !port.with(|scratch| self.begin_bound(scratch, operation, &bound));
         let mut progress = Progress::begin(operation, self.plan().page_records());
         if progress.wanted == 0 {
             // No leaf was READ, so there may be more.
             return Ok(Outcome::Page { records: 0, more: true });
         }
+        if is_empty {
+            return Ok(Outcome::Page { records: 0, more: false });
+        }
+        let mut next = None;
         loop {
-            let Some(taken) = self.first_leaf(lane, operation, &bound, &mut progress).await? else {
-                return Ok(Outcome::Page { records: 0, more: false });
+            let mut taken = None;
+            {
+                let ahead = match next {
+                    Some(next) => self.leaves_ahead(lane, &bound, next, &progress),
+                    None => self.first_leaves(lane, &bound, &progress),
+                };
+                if !ahead.is_empty() {
+                    taken = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await?.ok();
+                    if taken.is_none() {
+                        // The first of them does not cover the bound: look for the bound from the root.
+                        lane.mark(Mark::SCAN_RESTART);
+                        lane.check_deadline()?;
+                    }
+                }
+            }
+            let taken = match taken {
+                Some(taken) => taken,
+                None => match self.first_leaf(lane, operation, &bound, &mut progress).await? {
+                    Some(taken) => taken,
+                    None => return Ok(Outcome::Page { records: 0, more: false }),
+                },
             };
             if let Some(page) = Self::page(&progress, taken) {
+                port.with(|scratch| self.move_to_front(scratch, &progress));
                 return Ok(page);
             }
-            let mut next = taken.sibling;
-            loop {
-                let ahead = self.leaves_ahead(lane, &bound, next, &progress);
-                // The first leaf did not continue at the bound: look for the bound from the root.
-                let Ok(taken) = self.take_leaves(lane, operation, &bound, &ahead, &mut progress).await? else {
-                    lane.mark(Mark::SCAN_RESTART);
-                    break;
-                };
-                if let Some(page) = Self::page(&progress, taken) {
-                    return Ok(page);
-                }
-                next = taken.sibling;
-                lane.check_deadline()?;
-            }
             lane.check_deadline()?;
+            next = Some(taken.sibling);
+        }
+    }
+
+    /// Sets the bound with which the scan begins. `false`: no key is in the range.
+    fn begin_bound(&self, scratch: &mut [u8], operation: &Operation, bound: &Range<usize>) -> bool {
+        let from = match (operation.down, operation.bounded) {
+            (false, _) => self.plan().key.clone(),
+            (true, true) => self.plan().key_high.clone(),
+            (true, false) => {
+                scratch.get_mut(bound.clone()).unwrap_or_default().fill(0xff);
+                return true;
+            }
+        };
+        if bound.end <= scratch.len() {
+            scratch.copy_within(from, bound.start);
+        }
+        !operation.down || node::step_down(scratch.get_mut(bound.clone()).unwrap_or_default())
+    }
+
+    /// Downwards, moves the records from the end of the page, where they were put, to its beginning.
+    fn move_to_front(&self, scratch: &mut [u8], progress: &Progress) {
+        if progress.down && progress.records > 0 {
+            let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
+            let page = self.plan().page.start;
+            let records =
+                page + progress.place(progress.records - 1) * record_bytes..page + progress.wanted * record_bytes;
+            if records.end <= scratch.len() {
+                scratch.copy_within(records, page);
+            }
         }
     }
 
@@ -127,7 +200,31 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         Ok(Some(lane.port().with(|scratch| self.take(scratch, 0, operation, bound, progress))))
     }
 
-    /// The leaf at `next`, and those that the cached parent names behind it, as many as the page probably needs.
+    /// The leaf that covers the bound and those behind it (downwards, in front of it), as the cached parent names them, if the
+    /// page probably needs several. Empty: a descent finds the first one.
+    fn first_leaves(&self, lane: &Lane<'_>, bound: &Range<usize>, progress: &Progress) -> Vec<Address, LEAVES_MAX> {
+        let mut named = [Address::NULL; LEAVES_MAX];
+        // The bound lies anywhere in its leaf. Half a leaf for that READs a leaf for nothing more often than it saves a round
+        // trip; with a quarter, bytes are as many as if the first leaf were READ alone, and round trips nearly as few.
+        let room = self.leaves_for(progress.wanted + self.usual_records() / 4);
+        let found =
+            if room > 1 { self.router().leaves_ahead(lane, bound, progress.down, &mut named[..room]) } else { 0 };
+        let found = if found > 1 { found } else { 0 };
+        named.into_iter().take(found).collect()
+    }
+
+    /// Records of a leaf. Leaves are between half full and full; two thirds is what random inserts give.
+    fn usual_records(&self) -> usize {
+        (self.span() * 2 / 3).max(1)
+    }
+
+    /// How many leaves are READ at once for so many records.
+    fn leaves_for(&self, records: usize) -> usize {
+        records.div_ceil(self.usual_records()).min(LEAVES_MAX).min(self.tree().scratch.leaves_at_once)
+    }
+
+    /// The leaf at `next`, and those that the cached parent names behind it, as many as the page probably needs. Downwards,
+    /// the leaf of the bound and those before it, as far as the cached parent names them: there may be none.
     fn leaves_ahead(
         &self,
         lane: &Lane<'_>,
@@ -136,15 +233,17 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         progress: &Progress,
     ) -> Vec<Address, LEAVES_MAX> {
         let mut ahead = Vec::new();
+        let room = self.leaves_for(progress.wanted - progress.records);
+        let mut named = [Address::NULL; LEAVES_MAX];
+        if progress.down {
+            let found = self.router().leaves_ahead(lane, bound, true, &mut named[..room.max(1)]);
+            ahead.extend(named.iter().take(found).copied());
+            return ahead;
+        }
         // There is room for one: the vector is empty.
         let _ = ahead.push(next);
-        // Leaves are between half full and full; two thirds is what random inserts give.
-        let per_leaf = (self.span() * 2 / 3).max(1);
-        let leaves = (progress.wanted - progress.records).div_ceil(per_leaf);
-        let room = leaves.min(LEAVES_MAX).min(self.tree().scratch.leaves_at_once);
         if room > 1 {
-            let mut named = [Address::NULL; LEAVES_MAX];
-            let found = self.router().leaves_ahead(lane, bound, &mut named[..room]);
+            let found = self.router().leaves_ahead(lane, bound, false, &mut named[..room]);
             if named.first() == Some(&next) {
                 for &address in named.iter().take(found).skip(1) {
                     // As many as fit were asked for.
@@ -180,7 +279,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 let mut room = [0; KEY_BYTES_MAX];
                 let key = key_of(scratch, bound, &mut room);
                 let image = self.tree().leaf_image(1 + i).of(scratch);
-                if planted(Mutant::SCAN_UNCHECKED) {
+                if planted(Mutant::SCAN_UNCHECKED) || progress.down && planted(Mutant::SCAN_DOWN_UNCHECKED) {
                     return Some(self.take(scratch, 1 + i, operation, bound, progress));
                 }
                 let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));
@@ -196,7 +295,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
     }
 
     /// Copies the records of the leaf in node image `i` from the bound on into the page, and moves the bound to the
-    /// leaf's high fence.
+    /// leaf's high fence. Downwards, copies those from the bound down, and moves it below the leaf's low fence.
     fn take(
         &self,
         scratch: &mut [u8],
@@ -206,15 +305,26 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         progress: &mut Progress,
     ) -> Taken {
         let (mut low, mut high) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
-        let low = key_of(scratch, bound, &mut low);
-        let high = key_of(scratch, &self.plan().key_high, &mut high);
-        let high = operation.bounded.then_some(high);
+        let (low, high) = if progress.down {
+            let (low, high) =
+                (key_of(scratch, &self.plan().key, &mut low), high.get_mut(..bound.len()).unwrap_or_default());
+            high.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
+            // Exclusive, as upwards.
+            let is_bounded = node::step_up(high);
+            (low, is_bounded.then_some(&*high))
+        } else {
+            let high = key_of(scratch, &self.plan().key_high, &mut high);
+            (key_of(scratch, bound, &mut low), operation.bounded.then_some(high))
+        };
         let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else {
             return Taken { full: false, last: true, sibling: Address::NULL };
         };
         let image = self.tree().leaf_image(i).of(front);
         let mut slots = [0; SPAN_MAX];
         let count = self.sorted(image, low, high, &mut slots);
+        if progress.down {
+            slots[..count].reverse();
+        }
         let mut slots = &slots[..count];
         let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
         let (mut full, mut before) = (false, None);
@@ -224,8 +334,8 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 break;
             }
             slots = rest;
-            let Some(record) = page.get_mut(progress.records * record_bytes..(progress.records + 1) * record_bytes)
-            else {
+            let place = progress.place(progress.records);
+            let Some(record) = page.get_mut(place * record_bytes..(place + 1) * record_bytes) else {
                 full = true;
                 break;
             };
@@ -237,7 +347,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             // key after the next insert. Both were current in this call; one of them is enough. The first eight bytes
             // nearly always tell that two keys differ: a call of memcmp for each record took 11 instructions more.
             let word = record.first_chunk::<8>().copied();
-            let key = |number: usize| page.get(number * record_bytes..)?.get(..self.plan().key_bytes);
+            let key = |number: usize| page.get(progress.place(number) * record_bytes..)?.get(..self.plan().key_bytes);
             let is_twin = word == before && progress.records > 0 && key(progress.records - 1) == key(progress.records);
             before = word;
             if !is_twin {
@@ -248,6 +358,14 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let Some(fence) = fence.get_mut(..bound.len()) else {
             return Taken { full, last: true, sibling: Address::NULL };
         };
+        if progress.down {
+            node::read_low(image, fence);
+            let last = &*fence <= low || !node::step_down(fence);
+            if !last && !full {
+                front.get_mut(bound.clone()).unwrap_or_default().copy_from_slice(fence);
+            }
+            return Taken { full, last, sibling: Address::NULL };
+        }
         let bounded = node::read_high(image, fence);
         let sibling = Header::read(image).sibling;
         let last = !bounded || high.is_some_and(|high| &*fence >= high);

@@ -84,6 +84,7 @@ fn with_index(test: impl FnOnce(&Bench<'_, '_>)) {
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
         call_bytes_max: 0,
+        calls_change: false,
     };
     let (lease, counters) = (Lease::new(LeaseConfig::HARDWARE), [ProgressCounter::default()]);
     let recovery = Recovery::new(ME, &lease, &counters, &areas, &numbers, &capabilities).unwrap();

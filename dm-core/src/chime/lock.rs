@@ -6,8 +6,8 @@
 //!   (CHIME section 4.2.1). Without masked atomics it is a plain CAS that expects the word as it was last seen. If the
 //!   word is free and says something else, that CAS has returned it, and the next CAS follows at once: one round trip
 //!   more.
-//! - Nothing but CAS ever writes a word, in no life of the place. So a CAS by a lane with a stale pointer is never
-//!   overwritten, and never overwrites.
+//! - Nothing but CAS and its holder's unlock ever writes a word, in no life of the place. So a lane with a stale pointer is
+//!   never overwritten, and never overwrites.
 //! - A held word names row and acquisition, and bit 63 tells it from a free one, so a CAS that expects all of one
 //!   cannot mistake it for the other. What the word said before is lost with a dead holder. Only the leaf knows it: a
 //!   lane that takes the lock over, or settles a dropped operation, READs the leaf.
@@ -20,6 +20,7 @@ use crate::btree::leaves::Leaves;
 use crate::btree::node::{Header, NodeFlags};
 use crate::lane::{Lane, LockRecord};
 use crate::layout::stripes;
+use crate::locks::ChainedRead;
 use crate::locks::kind::{Held, LockKind, Techniques};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
@@ -128,7 +129,7 @@ impl LockKind for Chime<'_> {
     #[inline]
     fn remember(&self, held: &Held, unlocked: bool) {
         // After an unlock only lanes that guess words, or what to READ behind a lock, want to know.
-        if !unlocked || !self.takes_any_free_word() || self.tree.options.chain_lock_read {
+        if !unlocked || !self.takes_any_free_word() || self.tree.options.chain_lock_read != ChainedRead::Never {
             self.words.remember(self.place_of(held.lock), self.tag(held.protects), held.free & ALL_FULL);
         }
     }

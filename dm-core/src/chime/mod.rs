@@ -18,21 +18,23 @@
 //! |---|---|---|
 //! | get | 1 | READ neighborhood (two READs in one chain if it continues at the first entry) |
 //! | get of a key that the hotspot buffer knows | 1 | READ entry; if it was wrong, one more for the neighborhood |
-//! | update, delete, upsert of a present key | 3 | CAS lock; READ neighborhood; WRITE entry + CAS unlock |
-//! | ... update, upsert, `update_if` of one that the hotspot buffer knows | 3 | CAS lock; READ entry; WRITE entry + CAS unlock |
-//! | insert | 3 | CAS lock; READ hop range; WRITE entries + CAS unlock |
+//! | update, delete, upsert of a present key | 3 | CAS lock; READ neighborhood; WRITE entry + unlock |
+//! | ... update, upsert, `update_if` of one that the hotspot buffer knows | 3 | CAS lock; READ entry; WRITE entry + unlock |
+//! | insert | 3 | CAS lock; READ hop range; WRITE entries + unlock |
 //! | ... if the lock word promised room where there was none | 4 | + READ leaf |
-//! | ... if no hop makes room and another arrangement does (one in 30) | 3 or 4 | CAS lock; READ leaf; WRITE leaf + CAS unlock |
-//! | update or delete of an absent key, insert of a present one | 3 | CAS; READ neighborhood; CAS unlock |
-//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + CAS vacancy + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock |
+//! | ... if no hop makes room and another arrangement does (one in 30) | 3 or 4 | CAS lock; READ leaf; WRITE leaf + unlock |
+//! | update or delete of an absent key, insert of a present one | 3 | CAS; READ neighborhood; unlock |
+//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + CAS vacancy + WRITE node + unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + unlock |
 //! | ... inner splits, new root | | as Sherman's |
 //! | delete that empties a leaf | 3 + 9 or so | as above; then as Sherman's |
-//! | scan of n leaves | 1 + n / leaves READ at once | READ leaves the cached parent names, in parallel |
+//! | scan of n leaves, up or down | n / leaves READ at once, or one more | READ leaves the cached parent names, in parallel |
 //! | a leaf that its cached parent describes wrongly | + 2 | READ neighborhood; READ parent; go on |
 //! | a half-split leaf whose parent does not know | + 1, + 1 | READ leaf; READ sibling; and the split is finished |
 //!
-//! A lock handed over saves the CAS and the unlock. Without masked atomics a lock's CAS has to guess the free word; a
-//! wrong guess is one round trip more. [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: entry,
+//! The unlock is a WRITE of the lock word, or a CAS where the fabric does not grant FAILED_CAS_IS_SILENT and
+//! ATOMIC_EXCLUDES_WRITE ([`unlocks`](crate::manual::unlocks)). A lock handed over saves the lock's CAS and the unlock.
+//! Without masked atomics a lock's CAS has to guess the free word; a wrong guess is one round trip more. Where few CASes of
+//! the lock lose ([`Options::chain_lock_read`](crate::btree::Options)), the 3 are 2: entry,
 //! neighborhood or, of an insert, the hop range that the word's last known vacancy asks for is READ behind the CAS in
 //! its chain.
 //!
@@ -69,9 +71,9 @@
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entries before
-//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are
-//! never written otherwise once their chunk is in use. HOST_BEFORE_DEVICE if the lock table of inner nodes is in device
-//! memory; ATOMIC_THEN_READ if `chain_lock_read` is on; TIMED_READS, since versions have four bits.
+//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE if unlocks are WRITEs: words under CAS
+//! are never written otherwise once their chunk is in use. HOST_BEFORE_DEVICE if the lock table of inner nodes is in device
+//! memory; ATOMIC_THEN_READ if READs follow CASes; TIMED_READS, since versions have four bits.
 //!
 //! # Deviations from the paper
 //!
@@ -90,7 +92,8 @@
 //!   Readers do not notice: a record is always within the neighborhood of its home.
 //! - **An occupied flag**, not reserved keys and values.
 //! - **Entries repeat the generation**, which makes READs of single entries safe.
-//! - **Lock words** name their holder while held, and are released by CAS; 63 bits of vacancy, which is a hint.
+//! - **Lock words** name their holder while held, and are released by CAS or by a WRITE of their own;
+//!   63 bits of vacancy, which is a hint.
 //! - **A new sibling is written unlocked**: no lane reaches it before the old leaf's WRITE has landed everywhere.
 //! - **A whole leaf can be joined** with an empty neighbour; a half-split is finished by the next operation that meets
 //!   it.
@@ -349,6 +352,8 @@ impl<'s> Run<'s> for Chime<'s> {
     where
         Self: 'a,
         'm: 'a;
+
+    const SCANS_DOWN: bool = Parameters::SCANS_DOWN;
 
     fn shared(&self) -> Shared<'_, 's> {
         self.tree.shared(&self.plan)

@@ -75,6 +75,7 @@ impl Parameters {
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Chime;
     const LOCKS_IN_LEAVES: bool = true;
+    const SCANS_DOWN: bool = true;
 
     type Scratch = TreeScratch;
 

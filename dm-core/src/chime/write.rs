@@ -212,7 +212,7 @@ impl Chime<'_> {
             // Lock. The vacancy comes with the word; by what it was, the READ can follow the lock's CAS.
             let guess =
                 if trusted && Self::needs_one_entry(kind) { self.guess(lane, cursor.address, hashed) } else { None };
-            let follow = (self.tree.options.chain_lock_read && trusted).then(|| self.probably_needed(aim, guess));
+            let follow = (trusted && self.chains_read(cursor.address)).then(|| self.probably_needed(aim, guess));
             let (mut held, early) = acquire!(self, lane, cursor.address, follow);
             // READ the entry where the key probably is; if it is not there, the neighborhood or the hop range. Decide,
             // and change the image.

@@ -91,7 +91,7 @@ impl<F> Site<'_, F> {
     }
 
     /// Whether this compute node has to stop writing.
-    fn is_fenced(&self) -> bool {
+    pub(super) fn is_fenced(&self) -> bool {
         self.recovery.is_some_and(|recovery| !recovery.lease.may_write())
     }
 }
@@ -214,12 +214,26 @@ fn image_slot<F: PageFormat>(
     (address, lsn): (Address, Lsn),
     image: ImageSlot,
 ) -> Result<Option<(u64, PageImage)>, OpError> {
-    let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), site.page.bytes)) else {
+    if site.recovery.is_none_or(|recovery| !recovery.may_tear(address.offset(), site.page.bytes)) {
         return Ok(None);
-    };
+    }
     let entry = lane.port().with(|scratch| site.format.entry_of(site.page.of(scratch)));
     let what = "a page of the page store that belongs to no entry";
     let entry = entry.ok_or(OpError::harmless(Cause::Corrupt { address, what }))?;
+    image_slot_of(site, lane, (address, lsn), entry, image)
+}
+
+/// As [`image_slot`], of a page of `entry` that is not in the scratch.
+pub(super) fn image_slot_of<F>(
+    site: Site<'_, F>,
+    lane: &Lane<'_>,
+    (address, lsn): (Address, Lsn),
+    entry: u32,
+    image: ImageSlot,
+) -> Result<Option<(u64, PageImage)>, OpError> {
+    let Some(recovery) = site.recovery.filter(|recovery| recovery.may_tear(address.offset(), site.page.bytes)) else {
+        return Ok(None);
+    };
     let position = match image {
         _ if !lane.has_lock_records() => 0,
         ImageSlot::Next => lane.next_redo_slot(),

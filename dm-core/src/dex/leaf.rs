@@ -11,8 +11,10 @@
 //! at in leaves that are whole only, so it need not be in the first line.
 //!
 //! **Versions.** The node version differs from one WRITE of a leaf to the next, so that a page of two WRITEs shows. Only the
-//! owner WRITEs a leaf. The owner READs it, and a finder does so after the owner's WRITEs have ended. So neither of them
-//! takes a version that has come round for an old one.
+//! owner WRITEs a leaf. The owner READs it when no WRITE of it is under way, and a finder does so after the owner's WRITEs
+//! have ended. So neither of them takes a version that has come round for an old one. A memory node that answers a call
+//! copies a leaf while its owner WRITEs it: it trusts a copy only if that took too little time for versions to come round
+//! ([`walk`](super::offload::walk)).
 
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::error::DecodeError;

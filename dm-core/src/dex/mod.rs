@@ -26,7 +26,8 @@
 //! | [`restore`], [`recover`] | what a dead owner has left: torn pages, its log, admission | yes |
 //! | [`leaf`] | leaves: Sherman's, with an LSN | yes |
 //! | [`parameters`] | what is fixed at creation, and the catalog's block | yes |
-//! | [`offload`] | a memory node's processor looks for a key | gets |
+//! | [`step`] | what an operation does to a leaf that covers its key | yes |
+//! | [`offload`] | a memory node's processor looks for a key, changes a leaf, takes records | yes |
 //! | [`serve`] | creation, gets, changes, scans, splits, merges; what an answer means | yes |
 
 pub mod flush;
@@ -41,6 +42,7 @@ pub mod parameters;
 pub mod recover;
 pub mod restore;
 pub mod serve;
+pub mod step;
 #[cfg(test)]
 mod tests;
 pub use serve::Dex;

@@ -16,6 +16,7 @@
 //! | a compute node answers about keys that another one owns by then | `tenure-unchecked-behind-read` |
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | a memory node answers with a mixture | `slow-copy-believed` |
+//! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -68,4 +69,8 @@ crate::mutants::declare_mutants! {
     DRAINED_WITHOUT_FILLS = "drained-without-fills" => Wide,
     /// A memory node trusts a copy of a node that took longer than the node's versions can vouch for.
     SLOW_COPY_BELIEVED = "slow-copy-believed" => Wide,
+    /// A memory node changes a leaf that has a later change already.
+    LATE_CHANGE_MADE = "late-change-made" => Wide,
+    /// A lane gives up a leaf while a memory node may still change it for the lane.
+    LEAF_LEFT_TO_CALL = "leaf-left-to-call" => Wide,
 }

@@ -240,7 +240,7 @@ impl From<TableError> for ParameterError {
             TableError::Room { needed, room } => {
                 Self::Small { what: "bytes for the ownership table", found: room, least: needed }
             }
-            TableError::Corrupt(_) | TableError::Other => Self::Unknown,
+            TableError::Corrupt(_) | TableError::Other | TableError::Version { .. } => Self::Unknown,
         }
     }
 }

@@ -280,12 +280,13 @@ async fn find_ring<F, L>(site: &Site<'_, F, L>, lane: &Lane<'_>, row: RowId) -> 
 
 /// Step (c): flushes every page that is noted with a line which the own log had not assigned when the last record was
 /// applied, or an earlier one; and waits for other lanes' flushes of such pages.
-async fn flush_replayed<F: PageFormat, L>(site: &Site<'_, F, L>, lane: &Lane<'_>) -> Result<(), OpError> {
+pub(super) async fn flush_replayed<F: PageFormat, L>(site: &Site<'_, F, L>, lane: &Lane<'_>) -> Result<(), OpError> {
     let (store, last) = (site.flush.store, site.log.next_line());
     loop {
         match store.oldest_unflushed() {
             Ok(None) => return Ok(()),
-            Ok(Some(oldest)) if oldest.line() > last => return Ok(()),
+            // Both are what the log counts, which goes on when it begins again at line 0.
+            Ok(Some(oldest)) if oldest.to_bits() > last => return Ok(()),
             Ok(Some(_)) => {
                 if flush::flush(site.flush, lane, Flush::Oldest).await?.is_none() {
                     lane.check_deadline()?;

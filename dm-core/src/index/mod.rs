@@ -9,19 +9,28 @@
 //! scratch, at the ranges that [`ScratchPlan`] names. The caller writes the arguments with [`crate::port::Port::with`]
 //! before it starts the future, and reads the results there after the future is done.
 
+pub mod balance;
 pub mod catalog;
+pub mod forward;
 pub(crate) mod marks;
+pub mod mutants;
 pub mod owners;
 pub(crate) mod runner;
 
 use crate::lane::Lane;
+use crate::membership::lease::LeaseConfig;
 use crate::memory::orphans::CollectedOrphans;
 use crate::operation::{Cause, Census, OpError, Operation, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
+use crate::remote::owners::{LoadWord, OwnerWord};
 use crate::verbs::Assumptions;
 use core::future::Future;
+
+/// How long a part stays kept for the compute node that it was moved to where there are no leases, in microseconds: as long as
+/// between hosts that have some. The one for which it is kept looks much more often.
+pub const PART_KEPT_US: u64 = LeaseConfig::HARDWARE.lease_ns() / 4000;
 
 /// A range index on disaggregated memory.
 ///
@@ -96,8 +105,9 @@ pub trait Index: Sync {
     }
 
     /// Into how many parts the keys are cut, if they have owners: one compute node at a time serves a part, and another
-    /// one's operations on its keys end with [`Cause::NotOwner`]. 0: any compute node
-    /// serves any key. Opens the index, where a compute node has to learn the boundaries of the parts.
+    /// one's operations on its keys end with [`Cause::NotOwner`]; a scan that found nothing in front of that part leaves in
+    /// `key` where the part begins. 0: any compute node serves any key. Opens the index, where a compute node has to learn the
+    /// boundaries of the parts.
     fn parts<'a>(&'a self, _lane: &'a Lane<'_>) -> impl Future<Output = Result<u32, OpError>> + 'a {
         async { Ok(0) }
     }
@@ -127,6 +137,12 @@ pub trait Index: Sync {
         _wait_ns: u64,
     ) -> impl Future<Output = Result<(), OpError>> + 'a {
         async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
+    }
+
+    /// Who has a part, and how many operations come for its keys, as this compute node saw it last ([`Index::keep_parts`]). `None`:
+    /// there is no such part, or the index is not open.
+    fn part(&self, _part: u32) -> Option<(OwnerWord, LoadWord)> {
+        None
     }
 
     /// The part that has `key`: they are numbered in the order of their keys. Known once [`Index::parts`] has answered.

@@ -43,6 +43,10 @@ pub(crate) struct Shared<'a, 's> {
     pub geometry: &'s [NodeGeometry],
 }
 
+/// The answer to a scan downwards, of an index that does not have it.
+pub(crate) const SCANS_UP_ONLY: OpError =
+    OpError::harmless(Cause::BadInput("an index of this kind scans upwards only"));
+
 /// How often an operation has waited for memory, and whether it would wait again.
 pub(crate) struct Patience {
     /// How often.
@@ -79,6 +83,9 @@ pub(crate) trait Run<'s> {
     where
         Self: 'a,
         'm: 'a;
+
+    /// The same as of its parameters.
+    const SCANS_DOWN: bool = false;
 
     /// What its operations share.
     fn shared(&self) -> Shared<'_, 's>;
@@ -118,6 +125,9 @@ pub(crate) trait Run<'s> {
     fn perform(&self, lane: &Lane<'_>, operation: Operation) -> impl Future<Output = Result<Outcome, OpError>> {
         async move {
             lane.check_settled()?;
+            if operation.down && !Self::SCANS_DOWN {
+                return Err(SCANS_UP_ONLY);
+            }
             lane.begin(operation.wait_ns());
             self.check_not_fenced()?;
             self.fence_unresponsive(lane).await;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     /// Lengths at every twentieth of 627,297 paths of one Linux machine (mean 94, longest 227 bytes), and of 92,561
-    /// URLs found in the documentation and sources on it (mean 48, longest 203). `dm bench --items --keys` computes
+    /// URLs found in the documentation and sources on it (mean 48, longest 203). `dm bench --any-length --keys` computes
     /// them for any file of keys.
     const PATHS: [usize; 20] =
         [33, 45, 57, 63, 68, 72, 76, 80, 86, 91, 96, 102, 108, 113, 117, 122, 129, 134, 140, 148];

@@ -35,7 +35,7 @@ impl<'s, I: Index> Collects<'s> for Items<'s, I> {
     }
 
     fn carves(&self, kind: ChunkKind) -> Option<(u8, usize)> {
-        (kind == ChunkKind::Items).then_some((BLOCKS, UNIT_BYTES))
+        (kind == ChunkKind::Block).then_some((BLOCKS, UNIT_BYTES))
     }
 
     fn give_up_closed(&self) {

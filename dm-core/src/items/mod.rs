@@ -88,6 +88,7 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
+use crate::index::runner::SCANS_UP_ONLY;
 use crate::lane::{Lane, Unsettled};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, RequestIds, Want};
@@ -358,7 +359,7 @@ impl<'s, I: Index> Items<'s, I> {
     async fn grant(&self, lane: &Lane<'_>, request: RequestId, retry: bool) -> Result<bool, OpError> {
         let wants = |wanted| self.set_progress(lane, Progress { wanted, ..self.progress(lane) });
         wants(Some(request));
-        let grant = Grant::new(self.site.owner, ChunkKind::Items, self.site.number, request);
+        let grant = Grant::new(self.site.owner, ChunkKind::Block, self.site.number, request);
         let want = Want { retry, ..Want::new(grant) };
         let near = want.in_turn(self.site.geometry.len());
         let granted = chunks::grant_any(lane, self.site.geometry, near, &want, self.scratch.small).await?;
@@ -444,6 +445,9 @@ impl<I: Index> Index for Items<'_, I> {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
             let operation = self.progress(lane).operation;
+            if operation.down {
+                return Err(SCANS_UP_ONLY);
+            }
             if !matches!(operation.kind, OperationKind::Get | OperationKind::Scan) {
                 lane.begin(operation.wait_ns());
                 self.below.await_writable(lane).await?;
@@ -498,11 +502,11 @@ impl<I: Index> Index for Items<'_, I> {
     }
 
     async fn bulk_append<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
-        Err(OpError::harmless(Cause::BadInput("an index with items is not bulk-loaded: insert")))
+        Err(OpError::harmless(Cause::BadInput("keys and values of any length are not bulk-loaded: insert them")))
     }
 
     async fn bulk_finish<'a>(&'a self, _: &'a Lane<'_>) -> Result<(), OpError> {
-        Err(OpError::harmless(Cause::BadInput("an index with items is not bulk-loaded: insert")))
+        Err(OpError::harmless(Cause::BadInput("keys and values of any length are not bulk-loaded: insert them")))
     }
 
     async fn sweep<'a>(&'a self, lane: &'a Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {

@@ -22,7 +22,7 @@ record! {
     /// The last eight bytes of a parameter block.
     pub struct ItemsBlock {
         key_bytes_max: Le16 = "the longest key, 1..=4096",
-        version: u8 = "1; 0 = no items",
+        version: u8 = "1; 0 = keys and values of one size",
         reserved_3: u8 = "zero",
         value_bytes_max: Le32 = "the longest value, 0..=65536",
     }

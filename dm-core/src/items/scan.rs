@@ -230,6 +230,7 @@ impl<I: Index> Items<'_, I> {
             kind: OperationKind::Scan,
             limit: below.page_records() as u32,
             after: progress.page.after,
+            down: false,
             // Numbers of layers end before u64::MAX, but damaged bytes may have any value.
             bounded: progress.layer != u64::MAX,
             deadline_ns: progress.operation.deadline_ns,

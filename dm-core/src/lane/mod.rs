@@ -122,6 +122,7 @@ pub struct Lane<'m> {
     marks_total: Cell<u32>,
     /// A small counter for choices that should differ between lanes and calls, but need no randomness (back-off).
     turn: Cell<u32>,
+    drawn: Cell<u32>,
     /// Sequences that this lane may use for lock words.
     sequences: Cell<(u64, u64)>,
     /// What the operation has seen of a lock for which it waits.
@@ -165,6 +166,7 @@ impl<'m> Lane<'m> {
             marks: [const { Cell::new(0) }; MARKS_MAX],
             marks_total: Cell::new(0),
             turn: Cell::new(u32::from(id.0)),
+            drawn: Cell::new(u32::from(id.0).wrapping_mul(SAMPLE_STEP)),
             sequences: Cell::new((0, 0)),
             watch: Cell::new(Watch::default()),
             unfinished: Cell::new(None),
@@ -239,7 +241,7 @@ impl<'m> Lane<'m> {
 
     /// Whether requests that failed may still take effect.
     #[inline]
-    fn has_failed_requests(&self) -> bool {
+    pub(crate) fn has_failed_requests(&self) -> bool {
         self.port.unclosed().is_some() && !planted(Mutant::FAILED_UNSETTLED)
     }
 
@@ -622,6 +624,15 @@ impl<'m> Lane<'m> {
         self.deadline_ns.get().saturating_sub(self.port.elapsed_ns()).saturating_add(1)
     }
 
+    /// Whether this is one of the operations that are sampled: one in `share`, evenly spread, also over those of them that come
+    /// in any rhythm.
+    #[inline]
+    pub(crate) fn is_sampled(&self, share: u32) -> bool {
+        let drawn = self.drawn.get().wrapping_add(SAMPLE_STEP);
+        self.drawn.set(drawn);
+        drawn <= u32::MAX / share.max(1)
+    }
+
     /// A number that changes with every call.
     pub(crate) fn next_turn(&self) -> u32 {
         let turn = self.turn.get().wrapping_mul(0x9E37_79B1).wrapping_add(1);
@@ -629,6 +640,9 @@ impl<'m> Lane<'m> {
         turn
     }
 }
+
+/// 2^32 divided by the golden ratio: its multiples are spread more evenly than those of any other number.
+const SAMPLE_STEP: u32 = 0x9E37_79B9;
 
 /// Nodes of each class in the stock: a split takes one, and a new root one more.
 pub const STOCK_NODES: usize = 2;

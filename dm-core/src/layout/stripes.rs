@@ -248,6 +248,12 @@ impl Cursor {
         load(self.stored) & mask | load(self.stored + 1) & !mask
     }
 
+    /// The word behind the byte here: what [`forward`](Self::forward) by 1 would find. Walks over entries look at it.
+    #[inline]
+    pub(crate) fn next_word(self, image: impl Bytes) -> u64 {
+        if self.room > 8 { image.word_at(self.stored + 1) } else { self.forward(1).word(image) }
+    }
+
     /// Copies the payload from here on into `out`.
     #[inline]
     pub fn read(self, image: impl Bytes, out: &mut [u8]) {
@@ -311,11 +317,13 @@ pub fn node_version(image: &[u8]) -> Option<u8> {
         return (*image.get(image.len().saturating_sub(LINE_BYTES))? & VERSION_MASK == first).then_some(first);
     }
     // No early exit: the common case reads all lines, and a loop without branches takes a quarter of the time.
-    let mut difference = 0;
-    for line in image.chunks(LINE_BYTES) {
-        difference |= (line[0] & VERSION_MASK) ^ first;
+    // Whole lines by themselves: a last one that may be short would cost every line some instructions.
+    let (lines, rest) = image.as_chunks::<LINE_BYTES>();
+    let mut difference = rest.first().map_or(0, |version| version ^ first);
+    for line in lines {
+        difference |= line[0] ^ first;
     }
-    (difference == 0).then_some(first)
+    (difference & VERSION_MASK == 0).then_some(first)
 }
 
 /// Writes the node version into every line. Does not change entry versions.
@@ -403,6 +411,9 @@ mod tests {
         assert_eq!(node_version(&image), Some(7));
         image[64] ^= 1;
         assert_eq!(node_version(&image), None);
+        image[64] ^= 1;
+        image.push(6);
+        assert_eq!(node_version(&image), None, "a last line that is short counts, too");
     }
 
     #[test]
@@ -415,6 +426,7 @@ mod tests {
             assert_eq!(out[..], expected, "two words at {at}");
             read(&image, at, &mut out[..8]);
             assert_eq!(out[..8], expected[..8], "a word at {at}");
+            assert_eq!(Cursor::at(at).next_word(&image[..]), word(&image, at + 1), "the word behind {at}");
         }
     }
 

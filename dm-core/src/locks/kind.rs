@@ -1,7 +1,9 @@
 //! What an index says of its locks: where the word of a lock lies, which CAS takes it, what the word carries while
 //! nobody holds the lock, and what is READ behind the CAS.
 
+use super::chained::ChainedRead;
 use super::table::LockTable;
+use super::unlock::Unlock;
 use crate::lane::{Lane, LockRecord};
 use crate::membership::Recovery;
 use crate::operation::OpError;
@@ -39,6 +41,10 @@ pub(crate) struct Techniques {
     pub combine: bool,
     /// A lane whose CAS lost pauses before the next one.
     pub back_off: bool,
+    /// How a word is freed.
+    pub unlock: Unlock,
+    /// When a READ follows the CAS.
+    pub chained: ChainedRead,
 }
 
 /// What an index says of one kind of its locks. [`Locks`](super::protocol::Locks) does the rest.
@@ -48,6 +54,9 @@ pub(crate) trait LockKind {
 
     /// What can be READ behind the CAS of a lock, in its chain.
     type Follow: Copy;
+
+    /// Whether that is READ behind every CAS, whatever was seen of the lock.
+    const FOLLOWS: bool = false;
 
     /// The local queues.
     fn queues(&self) -> &LockTable<'_>;
@@ -89,6 +98,13 @@ pub(crate) trait LockKind {
     #[inline]
     fn take_request(&self, held: &Held) -> Request {
         self.word_request(Label::Lock, (held.lock, held.protects), held.free, held.word)
+    }
+
+    /// Makes the request that was pushed last free the word, too, if it is a WRITE of data in front of the word, and `how` has
+    /// that. Its position, or `None`: the word takes a request of its own.
+    #[inline]
+    fn extend_to_word(&self, _lane: &Lane<'_>, _held: &Held, _how: Unlock) -> Option<usize> {
+        None
     }
 
     /// Whether somebody holds a lock whose word is `found`.

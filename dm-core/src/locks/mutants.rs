@@ -10,8 +10,8 @@ crate::mutants::declare_mutants! {
     HAND_OVER_UNLOCKS = "hand-over-unlocks",
     /// Unlock is posted before the WRITE of the data.
     UNLOCK_FIRST = "unlock-first",
-    /// Unlock is a WRITE, even if another compute node holds the lock by then.
-    UNLOCK_BY_WRITE = "unlock-by-write" => Deaths,
+    /// Unlock is a WRITE where the fabric does not grant what that takes: a CAS that lost may restore the held word.
+    UNLOCK_BY_WRITE = "unlock-by-write",
     /// Settling frees whatever lock word it finds.
     SETTLE_FREES_STRANGER = "settle-frees-stranger",
     /// Settling forgets a lock that it holds.

@@ -7,17 +7,20 @@
 //! CAS completed, or behind it in its chain (ATOMIC_THEN_READ). So they see every WRITE whose unlock was ordered behind
 //! it (WRITE_THEN_ATOMIC, HOST_BEFORE_DEVICE).
 //!
-//! **Unlocking** is a CAS of the whole word. If another compute node took the lock over, this CAS fails: the lane
-//! learns that its compute node was fenced, and frees nobody else's lock.
+//! **Unlocking** is a CAS of the whole word, or a WRITE where the fabric grants what that takes ([`Unlock`]). If another
+//! compute node took the lock over, this one was fenced first: the CAS fails and the WRITE is refused, the lane learns that
+//! its compute node was fenced, and frees nobody else's lock.
 //!
 //! **What bounds it.** Remote bytes say who holds a lock, so damage can keep a lock held for ever. A lane waits until its
 //! deadline, or without one for a minute (a lease if that is longer), and makes a bounded number of attempts in that time.
 //!
 //! [`crate::recovery`] deals with a holder that no longer responds.
 
+use super::chained::ChainedRead;
 pub(crate) use super::kind::Held;
 use super::kind::{LockKind, Techniques};
 use super::table::{Entered, Handed, Turn, try_enter_tracked};
+use super::unlock::Unlock;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watched;
 use crate::lane::{Lane, LockRecord, Stage};
@@ -159,6 +162,16 @@ pub(crate) trait Locks: LockKind {
         self.recovery().map_or(WAIT_NS_MAX, |recovery| recovery.lease.config().lease_ns().max(WAIT_NS_MAX))
     }
 
+    /// Whether what the lock of the node at `protects` protects is to be READ in the chain of its CAS.
+    #[inline]
+    fn chains_read(&self, protects: Address) -> bool {
+        match self.techniques().chained {
+            ChainedRead::Never => false,
+            ChainedRead::WhereQuiet => self.lock_of(protects).is_ok_and(|lock| self.queues().is_quiet(lock)),
+            ChainedRead::Always => true,
+        }
+    }
+
     /// Asks for the lock's entry in the local queues without waiting, and tracks `lock_record` from then on. `false`:
     /// another lane is the entry's holder.
     fn try_enter(&self, lane: &Lane<'_>, lock_record: LockRecord) -> Result<bool, OpError> {
@@ -233,7 +246,11 @@ pub(crate) trait Locks: LockKind {
     #[inline(always)]
     fn judge_lock(&self, lane: &Lane<'_>, held: Held, cas: usize) -> Result<Held, u64> {
         let found = lane.port().completion(cas).value;
-        let lost = Self::is_held(found) || found != held.free && !self.takes_any_free_word();
+        let is_held = Self::is_held(found);
+        if self.techniques().chained == ChainedRead::WhereQuiet {
+            self.queues().saw(held.lock, !is_held);
+        }
+        let lost = is_held || found != held.free && !self.takes_any_free_word();
         if lost && !planted(Mutant::LOST_CAS_WINS) {
             return Err(found);
         }
@@ -317,6 +334,9 @@ pub(crate) trait Locks: LockKind {
         let port = lane.port();
         let Held { lock, protects, .. } = held;
         let mut found = found;
+        // The lock has a holder: what is READ at once is more likely to be READ for nothing.
+        let is_quiet = Self::FOLLOWS || self.techniques().chained != ChainedRead::WhereQuiet || !Self::is_held(found);
+        let follow = follow.filter(|_| is_quiet);
         let mut held = held.freed_as(self.expected(lock, protects));
         let mut pause_ns = BACK_OFF_NS.0;
         let began_ns = port.elapsed_ns();
@@ -425,11 +445,21 @@ pub(crate) trait Locks: LockKind {
     #[inline]
     fn unlock_request(&self, held: &Held) -> Request {
         // A word that nobody holds never has that bit.
-        let unlock = self.word_request(Label::Unlock, (held.lock, held.protects), held.word, held.free & !HELD);
-        if planted(Mutant::UNLOCK_BY_WRITE) {
-            return Request::write_word(Label::Unlock, unlock.node, unlock.offset, 0).in_space(unlock.space);
+        let free = held.free & !HELD;
+        if self.unlock() == Unlock::Cas {
+            return self.word_request(Label::Unlock, (held.lock, held.protects), held.word, free);
         }
-        unlock
+        let (node, offset, space) = self.word_place(held.lock, held.protects);
+        Request::write_word(Label::Unlock, node, offset, free).in_space(space)
+    }
+
+    /// How the word is freed.
+    #[inline]
+    fn unlock(&self) -> Unlock {
+        match self.techniques().unlock {
+            Unlock::Cas if planted(Mutant::UNLOCK_BY_WRITE) => Unlock::Write,
+            unlock => unlock,
+        }
     }
 
     /// What a release with WRITEs pushes itself. `None`: the lock is released when they are done
@@ -453,7 +483,12 @@ pub(crate) trait Locks: LockKind {
         if !combine || passes {
             return Ok(None);
         }
-        let unlock = port.push(self.unlock_request(held));
+        let how = self.unlock();
+        let extended = if how > Unlock::Write { self.extend_to_word(lane, held, how) } else { None };
+        let unlock = match extended {
+            Some(unlock) => unlock,
+            None => port.push(self.unlock_request(held)),
+        };
         Ok(Some(if planted(Mutant::UNLOCK_FIRST) { port.last_first() } else { unlock }))
     }
 
@@ -494,7 +529,8 @@ pub(crate) trait Locks: LockKind {
     fn unlocked(&self, lane: &Lane<'_>, held: Held, completion: Completion) -> Result<(), Cause> {
         self.remember(&held, true);
         self.leave(lane, held.lock);
-        if completion.value == held.word || planted(Mutant::UNLOCK_BY_WRITE) { Ok(()) } else { Err(Cause::Fenced) }
+        // A WRITE that completed was executed before this compute node's queue pairs were closed, so before any takeover.
+        if self.unlock() != Unlock::Cas || completion.value == held.word { Ok(()) } else { Err(Cause::Fenced) }
     }
 
     /// Settles the lane's lock records of this kind: see [`crate::index::Index::settle`].

@@ -27,6 +27,8 @@
 //! No latch is held across an await. Each method is a bounded critical section: constant time, except `cancel`, which
 //! walks the queue (at most as long as there are lanes).
 
+mod heat;
+
 use crate::error::VerbError;
 use crate::lane::{Lane, LockRecord};
 use crate::mutants::{Mutant, planted};
@@ -50,9 +52,11 @@ const GRANTED_WITH_IMAGED_WORD: u8 = 4;
 /// ```text
 ///  31      26 25     24        23      16 15      0
 /// ┌──────────┬──────┬─────────┬──────────┬─────────┐
-/// │ 0        │queue │ latch   │hand-overs│ holder  │   word; then the queue's first and last lane
+/// │ heat     │queue │ latch   │hand-overs│ holder  │   word; then the queue's first and last lane
 /// └──────────┴──────┴─────────┴──────────┴─────────┘
 /// ```
+///
+/// Heat is what was seen of the contention for the remote word (`heat`).
 ///
 /// The queue bit says whether `head` is a lane. Only the lane that has the latch reads and writes `head` and `tail`.
 /// The latch is taken with Acquire and released with Release. A lane that needs no latch changes the word with the
@@ -72,7 +76,11 @@ impl Entry {
     /// Makes `lane` the holder, if nobody is.
     #[inline]
     fn take(&self, lane: LaneId) -> bool {
-        self.word.compare_exchange(Self::FREE, u32::from(lane.0), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let word = self.word.load(Ordering::Relaxed);
+        let heat = Self::heat_of(word);
+        let taken = heat | u32::from(lane.0);
+        word == heat | Self::FREE
+            && self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Whether nobody waits. The holder may act upon the answer: a lane that comes later comes after that.
@@ -86,7 +94,10 @@ impl Entry {
     fn free(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         word & (Self::LATCH | Self::QUEUE) == 0
-            && self.word.compare_exchange(word, Self::FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+            && self
+                .word
+                .compare_exchange(word, Self::heat_of(word) | Self::FREE, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// The entry's state, to read and to change. It is written back when the value is dropped.
@@ -101,6 +112,7 @@ impl Entry {
                 let state = State {
                     holder: word as u16,
                     handed: (word >> 16) as u8,
+                    heat: Self::heat_of(word),
                     head: self.head.load(Ordering::Relaxed),
                     tail: self.tail.load(Ordering::Relaxed),
                 };
@@ -124,6 +136,8 @@ struct State {
     head: u16,
     tail: u16,
     handed: u8,
+    /// As in the word.
+    heat: u32,
 }
 
 /// An entry whose latch the caller has.
@@ -148,13 +162,13 @@ impl DerefMut for Latched<'_> {
 
 impl Drop for Latched<'_> {
     fn drop(&mut self) {
-        let State { holder, head, tail, handed } = self.state;
+        let State { holder, head, tail, handed, heat } = self.state;
         self.entry.head.store(head, Ordering::Relaxed);
         self.entry.tail.store(tail, Ordering::Relaxed);
-        // A free entry has only one value, the one that `Entry::take` expects.
+        // A free entry has only one value for each heat, the one that `Entry::take` expects.
         let word = if holder == NOBODY { Entry::FREE } else { u32::from(handed) << 16 | u32::from(holder) };
         let queue = if head == NOBODY { 0 } else { Entry::QUEUE };
-        self.entry.word.store(word | queue, Ordering::Release);
+        self.entry.word.store(word | queue | heat, Ordering::Release);
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`drivers`] | what does a driver supply, on firmware or elsewhere |
 //! | **every index** | |
 //! | [`locks`] | why is a lock held once, and never for ever |
+//! | [`unlocks`] | when may a WRITE free a lock |
 //! | [`leases`] | when does a compute node count as unresponsive |
 //! | [`rows`] | why do row and incarnation never name two compute nodes |
 //! | [`redo_records`] | how is a WRITE completed that a death cut short |
@@ -50,6 +51,8 @@ pub mod glossary {}
 pub mod drivers {}
 #[doc = include_str!("locks.md")]
 pub mod locks {}
+#[doc = include_str!("unlocks.md")]
+pub mod unlocks {}
 #[doc = include_str!("leases.md")]
 pub mod leases {}
 #[doc = include_str!("rows.md")]

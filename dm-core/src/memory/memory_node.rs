@@ -18,7 +18,10 @@ use std::vec::Vec;
 pub(crate) type Look = Box<dyn FnMut(&mut [u8])>;
 
 /// Answers calls: the region, the request, and room for the answer. Returns the answer's length.
-pub(crate) type Serve = Box<dyn FnMut(&[u8], &[u8], &mut [u8]) -> usize>;
+pub(crate) type Serve = Box<dyn FnMut(&mut [u8], &[u8], &mut [u8]) -> usize>;
+
+/// The length of an answer that does not arrive.
+pub(crate) const LOST: usize = usize::MAX;
 
 /// A lane, and what it does.
 pub(crate) type Work<'a, 'm, R> = (&'a Lane<'m>, Pin<Box<dyn Future<Output = R> + 'a>>);
@@ -83,7 +86,10 @@ impl MemoryNode {
                 Some(serve) => {
                     let asked = scratch[local..local + bytes].to_vec();
                     let answer = &mut scratch[local..local + request.operands[0] as usize];
-                    completion.value = CallAnswer::new(serve(&region, &asked, answer), 0, 0).0;
+                    match serve(&mut region, &asked, answer) {
+                        LOST => completion.status = Status::Unanswered,
+                        bytes => completion.value = CallAnswer::new(bytes, 0, 0).0,
+                    }
                 }
                 None => completion.status = Status::Unanswered,
             },

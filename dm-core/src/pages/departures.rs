@@ -14,8 +14,9 @@
 //!
 //! *If `since` has the number of P's departure*, the departure came before the call, and the flush before the departure: the
 //! memory node read what was flushed. *If not*, and P has left the table when the lane looks, the lane sees the number: it
-//! was stored under the same latch. Pages share places of `last`, so the lane may be told of another page's departure. Numbers
-//! come round after 2^31 departures; no call takes so long.
+//! was stored under the same latch. Pages share places of `last`, whose numbers only rise. So the lane may be told of another
+//! page's departure, and no other page's departure hides the one of P. Numbers come round after 2^31 departures; no call
+//! takes so long.
 
 use super::frame::Frame;
 use super::table::Node;
@@ -45,11 +46,23 @@ impl Departures {
         self.last.get(((mixed * PLACES as u64) >> 32) as usize)
     }
 
+    /// The number is taken after a look at the place, and stored if that has not changed since: so the numbers of a place
+    /// rise. A number that was not stored is nobody's.
     fn note(&self, id: Address) {
-        let number = self.number.fetch_add(1, AcqRel).wrapping_add(1);
-        if let Some(last) = self.place(id) {
-            last.store(number, Relaxed);
+        let Some(last) = self.place(id) else { return };
+        let mut seen = last.load(Acquire);
+        while let Err(later) = Self::store(last, seen, self.next()) {
+            seen = later;
         }
+    }
+
+    fn next(&self) -> u32 {
+        self.number.fetch_add(1, AcqRel).wrapping_add(1)
+    }
+
+    /// `Err`: another lane was faster, whose page shares the place.
+    fn store(last: &AtomicU32, seen: u32, number: u32) -> Result<u32, u32> {
+        last.compare_exchange(seen, number, AcqRel, Acquire)
     }
 
     fn has_after(&self, id: Address, since: u32) -> bool {
@@ -104,5 +117,20 @@ mod tests {
             assert!(departures.has_after(pages[0], since) && !departures.has_after(pages[1], since));
             assert!(!departures.has_after(pages[0], departures.number.load(Acquire)));
         }
+    }
+
+    /// Two pages that share a place depart at once, and the lane with the lesser number is slower.
+    #[test]
+    fn a_slower_lane_does_not_hide_a_later_departure() {
+        let page = |number: u64| Address::new(NodeId(0), number << 20, 0);
+        let departures = Departures::new();
+        let place = |number: u64| departures.place(page(number)).unwrap();
+        let other = (2..10_000).find(|&number| core::ptr::eq(place(number), place(1))).unwrap();
+        let seen = place(1).load(Acquire);
+        let slower = departures.next();
+        let since = departures.number.load(Acquire);
+        departures.note(page(other));
+        let stored = Departures::store(place(1), seen, slower);
+        assert!(stored.is_err() && departures.has_after(page(other), since));
     }
 }

@@ -10,6 +10,8 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
 use crate::verbs::Request;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 
 /// How long a lane pauses that was refused as busy, in ns. The other lane's thread needs less than this, if it runs.
 const BUSY_NS: u64 = 500;
@@ -139,6 +141,9 @@ impl PageStore<'_> {
     /// Waits until every fill of another lane has ended that is under way now. The lane has no fills, no flushes and no frozen
     /// pages.
     pub async fn await_fills(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        // One of both sees the other: this lane the fill, or the filler that its compute node gives the page up
+        // (`Partition::changes`).
+        fence(SeqCst);
         for (number, id) in
             (0..self.fills.len() as u32).filter_map(|number| Some((number, self.fill_slot(number)?.id())))
         {

@@ -53,7 +53,7 @@ pub enum ChunkKind {
     /// Redo records of a compute node, for all its indexes; or, for one, its log.
     Redo = 3,
     /// Variable-length keys and values.
-    Items = 4,
+    Block = 4,
     /// Anything else.
     Other = 5,
 }
@@ -63,7 +63,7 @@ impl ChunkKind {
     pub const COUNT: usize = 6;
 
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 5] = [Self::Leaf, Self::Inner, Self::Redo, Self::Items, Self::Other];
+    pub const ALL: [Self; 5] = [Self::Leaf, Self::Inner, Self::Redo, Self::Block, Self::Other];
 
     /// Lower-case name.
     pub const fn name(self) -> &'static str {
@@ -71,7 +71,7 @@ impl ChunkKind {
             Self::Leaf => "leaf",
             Self::Inner => "inner",
             Self::Redo => "redo",
-            Self::Items => "items",
+            Self::Block => "block",
             Self::Other => "other",
         }
     }
@@ -166,7 +166,7 @@ impl ChunkWord {
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
         Field::bits(0, 0, 2, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
-        Field::bits(0, 2, 3, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = items, 5 = other"),
+        Field::bits(0, 2, 3, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = block, 5 = other"),
         Field::bits(0, 5, 9, "index", "entry of the catalog; 511 = no index"),
         Field::bits(0, 14, 18, "request", "which grant of its owner this is"),
         Field::bits(0, 32, 16, "row", "compute-node row of the owner"),
@@ -182,7 +182,7 @@ impl ChunkWord {
             1 => ChunkKind::Leaf,
             2 => ChunkKind::Inner,
             3 => ChunkKind::Redo,
-            4 => ChunkKind::Items,
+            4 => ChunkKind::Block,
             5 => ChunkKind::Other,
             _ => return Err("unknown chunk kind"),
         };

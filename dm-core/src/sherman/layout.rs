@@ -282,7 +282,7 @@ impl<'a, B: Bytes> Leaf<'a, B> {
     fn scan_for_8(&self, key: [u8; 8]) -> Option<usize> {
         let wanted = u64::from_le_bytes(key);
         self.entries()
-            .find(|(_, entry)| entry.forward(1).word(self.image) == wanted && entry.byte(self.image) & OCCUPIED != 0)
+            .find(|(_, entry)| entry.next_word(self.image) == wanted && entry.byte(self.image) & OCCUPIED != 0)
             .map(|(slot, _)| slot)
     }
 

@@ -18,15 +18,18 @@
 //! | operation | round trips | requests | with a lock handed over and on |
 //! |---|---|---|---|
 //! | get | 1 | READ leaf | |
-//! | update, upsert or delete of a present key; insert into a leaf with room | 3 | CAS lock; READ leaf; WRITE entry + CAS unlock | 2: READ; WRITE |
-//! | update or delete of an absent key, insert of a present one | 3 | CAS; READ; CAS unlock | 1: READ |
-//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + WRITE node + CAS unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + CAS unlock | |
+//! | update, upsert or delete of a present key; insert into a leaf with room | 3 | CAS lock; READ leaf; WRITE entry + unlock | 2: READ; WRITE |
+//! | update or delete of an absent key, insert of a present one | 3 | CAS; READ; unlock | 1: READ |
+//! | insert that splits a leaf, sibling on the same memory node | 3 + 3 | CAS; READ leaf; WRITE sibling + WRITE node + unlock; then the parent: CAS; READ parent + READ sibling's line; WRITE parent + unlock | |
 //! | ... each inner split above | + 3 | as the leaf's | |
 //! | ... new root, in place of the parent's 3 | 5 | READ root word; its first line; the old root; WRITE new root; CAS root word | |
-//! | delete that empties a leaf | 3 + 9 | as above; then CAS parent; READ parent; CAS left; CAS right; READ both; WRITE parent + right + left; three CAS unlock | |
-//! | scan of n leaves | 1 + n / leaves READ at once | READ leaves the cached parent names, in parallel | |
+//! | delete that empties a leaf | 3 + 9 | as above; then CAS parent; READ parent; CAS left; CAS right; READ both; WRITE parent + right + left; three unlocks | |
+//! | scan of n leaves, up or down | n / leaves READ at once, or one more | READ leaves the cached parent names, in parallel | |
 //!
-//! [`Options::chain_lock_read`](crate::btree::Options) makes the 3 a 2: the READ follows the CAS in its chain.
+//! The unlock is a WRITE of the lock word, or a CAS where the fabric does not grant FAILED_CAS_IS_SILENT and
+//! ATOMIC_EXCLUDES_WRITE ([`unlocks`](crate::manual::unlocks)).
+//! Where few CASes of the lock lose ([`Options::chain_lock_read`](crate::btree::Options)), the 3 are 2: the READ follows the CAS
+//! in its chain.
 //!
 //! # Rooms
 //!
@@ -44,9 +47,9 @@
 //! # What it assumes
 //!
 //! LINE_ATOMIC, WORD_ATOMIC (versions), WRITE_THEN_WRITE (sibling before node), WRITE_THEN_ATOMIC (entry before
-//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE are *not* needed: words under CAS are
-//! never written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
-//! `chain_lock_read` is on; TIMED_READS, since versions have four bits.
+//! unlock), COMPLETION_IS_VISIBLE. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE if unlocks are WRITEs: words under CAS
+//! are never written otherwise. HOST_BEFORE_DEVICE if the lock table is in device memory; ATOMIC_THEN_READ if
+//! READs follow CASes; TIMED_READS, since versions have four bits.
 //!
 //! # Deviations from the paper
 //!
@@ -56,8 +59,9 @@
 //!   every key and every value can be stored.
 //! - **A READ that took longer than versions can vouch for** is repeated under the lock (the paper: READ again), so
 //!   that no loop is without end.
-//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and the acquisition, and are released by
-//!   CAS, so that a death can be repaired. A word is handed over only to a lane that wants the same node.
+//! - **Lock words have 64 bits** (the paper's have 16), name the holder's row and the acquisition, so that a death can be
+//!   repaired; they are released by CAS where the fabric does not grant what a WRITE takes. A word is handed over only to
+//!   a lane that wants the same node.
 //! - **Splits do not sort**: entries that stay keep their slots, so a crash in the middle of the WRITE loses none.
 //! - **A split links the sibling only if it is still live**, READ under the parent's lock: leaves can be merged here.
 //! - **Deletes merge**: a leaf that lost its last record is joined with a neighbour under the same parent, and its
@@ -224,6 +228,8 @@ impl<'s> Run<'s> for Sherman<'s> {
     where
         Self: 'a,
         'm: 'a;
+
+    const SCANS_DOWN: bool = Parameters::SCANS_DOWN;
 
     fn shared(&self) -> Shared<'_, 's> {
         self.tree.shared(&self.plan)

@@ -65,6 +65,7 @@ impl Parameters {
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Sherman;
     const LOCKS_IN_LEAVES: bool = false;
+    const SCANS_DOWN: bool = true;
 
     type Scratch = TreeScratch;
 

@@ -127,7 +127,7 @@ impl Sherman<'_> {
             let leaf = self.leaf_target(cursor.address, 0);
             let look = |scratch: &mut [u8]| self.decide(lane, kind, leaf, scratch);
             // Lock.
-            let follow = self.tree.options.chain_lock_read.then(|| leaf.request_locked());
+            let follow = self.tree.chains_read(leaf.address).then(|| leaf.request_locked());
             let (held, is_read) = acquire!(&self.tree, lane, leaf.address, follow);
             // READ the leaf, unless that followed the lock's CAS; decide, and change the image.
             let decision = read_locked!(lane, leaf, is_read, look);

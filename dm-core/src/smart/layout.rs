@@ -5,14 +5,15 @@
 //!  ┌────────────┬──────────────────┬─────────────┬──────────────┬────────────┐
 //!  │ seal       │ value            │ key         │ zero         │ lock       │   V' = V rounded up to 8
 //!  └────────────┴──────────────────┴─────────────┴──────────────┴────────────┘
-//!   WRITTEN by updates: seal, value                              changed by CAS only
+//!   WRITTEN by updates: seal, value                              taken by CAS
 //! ```
 //!
 //! The *seal* is the leaf's state and a checksum of state, value and key: an image that mixes two WRITEs does not fit
-//! it. The key never changes. The lock is a word of its own that names its holder, behind everything else, so that no
-//! WRITE covers it once the leaf is published.
+//! it. The key never changes. The lock is a word of its own that names its holder, behind everything else. Once the leaf is
+//! published, no WRITE covers it but one of the holder that frees it, which ends with it.
 
 use crate::error::DecodeError;
+use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
 pub use crate::radix::leaf::LeafState;
 use crate::radix::slot::{UNIT_BYTES, set_word, word};
@@ -86,6 +87,31 @@ impl LeafShape {
     #[inline]
     pub(crate) const fn fresh_bytes(&self) -> usize {
         self.lock_at
+    }
+
+    /// Bytes of a WRITE that ends with the lock.
+    #[inline]
+    pub(crate) const fn bytes_to_lock(&self) -> usize {
+        self.lock_at + 8
+    }
+
+    /// Whether the leaf at `offset`, lock included, lies in one line.
+    #[inline]
+    pub(crate) const fn is_in_line(&self, offset: u64) -> bool {
+        let line = LINE_BYTES as u64;
+        offset / line == (offset + self.bytes_to_lock() as u64 - 1) / line
+    }
+
+    /// Whether no leaf crosses the end of a line, if leaves lie one behind the other.
+    pub(crate) const fn divides_lines(&self) -> bool {
+        LINE_BYTES.is_multiple_of(self.place_bytes)
+    }
+
+    /// Writes what lies behind the key: the lock, free.
+    pub(crate) fn free_lock(&self, image: &mut [u8]) {
+        if let Some(behind) = image.get_mut(self.read_bytes()..self.bytes_to_lock()) {
+            behind.fill(0);
+        }
     }
 
     fn seal(&self, image: &[u8], state: u8) -> u64 {

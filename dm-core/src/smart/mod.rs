@@ -20,21 +20,22 @@
 //! | get of a record, present or deleted | 1 | READ leaf |
 //! | get of a key that has no leaf, its byte in no slot | 1 | READ node |
 //! | ... its slot leads to another key's leaf | 3 | READ leaf; READ slot; READ leaf |
-//! | update, upsert, `update_if`, delete of a record | 3 | READ leaf; CAS lock + READ leaf; WRITE seal and value + CAS unlock |
-//! | ... with [`Options::chain_lock_read`](crate::btree::Options) | 2 | CAS lock + READ leaf; WRITE + CAS unlock |
+//! | update, upsert, `update_if`, delete of a record | 3 | READ leaf; CAS lock + READ leaf; WRITE seal and value + unlock |
+//! | ... update, `update_if`, delete, where few CASes of the lock lose ([`Options::chain_lock_read`](crate::btree::Options)) | 2 | CAS lock + READ leaf; WRITE + unlock |
 //! | insert of a record that is there; the others of one that is not | 1 | READ leaf |
 //! | insert into an empty slot | 2 | READ node; WRITE leaf + CAS slot |
-//! | ... of a node of four, where records are deleted | 1 more; 5 more, and 2 a deleted leaf, if it has any | READ the seals of its leaves; CAS freeze; the same READ; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE node + CAS slot; READ node |
+//! | ... of a node of four, where records are deleted | 1 more; 5 more, and 2 a deleted leaf, if it has any | READ the seals of its leaves; CAS freeze; the same READ; CAS lock + READ leaf; WRITE seal + unlock; WRITE node + CAS slot; READ node |
 //! | insert of a deleted record | 3 | as update |
-//! | insert where another key's deleted leaf is | 6 | READ leaf; READ slot; READ leaf; CAS lock + READ leaf; WRITE seal + CAS unlock; WRITE leaf + CAS slot |
+//! | insert where another key's deleted leaf is | 6 | READ leaf; READ slot; READ leaf; CAS lock + READ leaf; WRITE seal + unlock; WRITE leaf + CAS slot |
 //! | leaf split | 4 | READ leaf; READ slot; READ leaf; WRITE nodes + WRITE leaf + CAS slot |
 //! | header split | 4 | READ node; READ slot; READ node; WRITE node + WRITE leaf + CAS slot |
 //! | insert into a full node of S slots | 2 + S/16 | READ node; S CAS freeze; WRITE node + WRITE leaf + CAS slot |
-//! | ... where records are deleted | S/16 more, 2 a deleted leaf, 2 to 5 a node of four slots | READ the seals of S leaves; CAS lock + READ leaf; WRITE seal + CAS unlock |
+//! | ... where records are deleted | S/16 more, 2 a deleted leaf, 2 to 5 a node of four slots | READ the seals of S leaves; CAS lock + READ leaf; WRITE seal + unlock |
 //! | scan | 1 + a READ a node + leaves / leaves READ at once | READ root slot; READ node; READ leaves of a node in parallel |
 //!
 //! New memory elsewhere adds one: the WRITE has to be done before the CAS is posted. A lock handed over saves CAS and
-//! unlock.
+//! unlock. The unlock is part of the WRITE of seal and value if the fabric grants what that takes, and the leaf is in one
+//! line or the key is short; else it is a WRITE of the lock word, or a CAS ([`unlocks`](crate::manual::unlocks)).
 //!
 //! # Rooms
 //!
@@ -70,8 +71,9 @@
 //! WORD_ATOMIC (slots, seals); WRITE_THEN_WRITE and WRITE_THEN_ATOMIC (what is new before the slot that leads there;
 //! data before unlock); ATOMIC_THEN_READ (the leaf behind its lock); COMPLETION_IS_VISIBLE (what is new on one memory
 //! node before the slot on another). Nothing about lines or how long a READ takes: a seal fits one image, and words of
-//! one READ are never related to each other by time. ATOMIC_EXCLUDES_WRITE and FAILED_CAS_IS_SILENT are *not* needed:
-//! once published, words under CAS are never written otherwise.
+//! one READ are never related to each other by time. FAILED_CAS_IS_SILENT and ATOMIC_EXCLUDES_WRITE if
+//! unlocks are WRITEs: once published, words under CAS are never written otherwise. LINE_ATOMIC if such a WRITE is that of
+//! the data, and WRITE_ASCENDING if leaves lie in several lines.
 //!
 //! # Deviations from the paper
 //!
@@ -84,8 +86,9 @@
 //!   bits: 16 TB a memory node, 256 memory nodes.
 //! - **Deletes are tombstones under the leaf's lock.** Slots stay as they are until an insert needs the slot or the
 //!   node is full. The paper clears slots and merges nodes, which loses inserts.
-//! - **The lock names its holder**, in a word of its own, and is released by CAS. The paper's is a bit at the end of
-//!   the data, written back with it, and needs a WRITE that lands in ascending order.
+//! - **The lock names its holder**, in a word of its own. The paper's is a bit at the end of the data, written back with
+//!   it, and needs a WRITE that lands in ascending order. Here that is so where the fabric grants it, and a leaf in one line
+//!   needs no such order.
 //! - **The root slot and the top node are copied** like all others.
 //! - **Copies are found by the slot that leads to their node**, not by prefix: a lookup follows the path as a descent
 //!   does.
@@ -130,6 +133,7 @@ use crate::index::Index;
 use crate::index::runner::{Patience, Run, Shared};
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
+use crate::locks::Unlock;
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -374,7 +378,10 @@ impl Index for Smart<'_> {
     }
 
     fn assumptions(&self) -> Assumptions {
-        Assumptions::WORD_ATOMIC
+        // No leaf crosses the end of a line, as leaves lie one behind the other.
+        let best = if self.leaf.divides_lines() { Unlock::WithLine } else { Unlock::WithLines };
+        self.options.unlock.min(best).needs()
+            | Assumptions::WORD_ATOMIC
             | Assumptions::WRITE_THEN_WRITE
             | Assumptions::WRITE_THEN_ATOMIC
             | Assumptions::ATOMIC_THEN_READ

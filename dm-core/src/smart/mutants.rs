@@ -16,4 +16,6 @@ crate::mutants::declare_mutants! {
     FINALIZE_UNLOCKED = "finalize-unlocked",
     /// A write brings a finalized leaf back, as if it were only deleted.
     FINALIZED_REVIVED = "finalized-revived",
+    /// The WRITE of data in several lines frees the lock, too, where lines may land in any order.
+    UNLOCK_WITH_UNORDERED_DATA = "unlock-with-unordered-data",
 }

@@ -1,7 +1,7 @@
 //! Insert, update, upsert, `update_if` and delete of a key that has a leaf: under the leaf's lock.
 //!
-//! Steps: find the leaf; lock + READ leaf; decide; WRITE seal and value + unlock. The linearization point is the WRITE:
-//! a reader that meets it half done sees an image that does not fit its seal. What an image READ without the lock
+//! Steps: find the leaf; lock + READ leaf; decide; WRITE seal and value + unlock, in one WRITE or two. The linearization point is the
+//! WRITE: a reader that meets it half done sees an image that does not fit its seal. What an image READ without the lock
 //! decides already (insert of a record that is there, anything else of one that is not, `update_if` of another value)
 //! needs no lock, and linearizes in that READ.
 //!
@@ -14,6 +14,7 @@ use super::Smart;
 use super::layout::{LeafState, VALUE_AT};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::locks::ChainedRead;
 use crate::locks::protocol::{Held, Locks};
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
@@ -46,8 +47,9 @@ impl Smart<'_> {
     ) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let way = Way { patient: patient && self.has_epochs(), ..self.tree.way() };
-        if self.options.chain_lock_read
+        if self.may_lock_first(kind)
             && let Some(place) = self.copied_leaf(lane).await
+            && self.chains_read(place.address())
             && let Some(outcome) = self.write_leaf(lane, kind, place, None).await?
         {
             return Ok(outcome);
@@ -72,6 +74,17 @@ impl Smart<'_> {
                 },
             }
             lane.attempt(&mut attempts, "finding a place for a key")?;
+        }
+    }
+
+    /// Whether the lock may be taken before the leaf was READ. It is for nothing if there is nothing to write: by default only
+    /// what presumes a record to be there does it.
+    fn may_lock_first(&self, kind: OperationKind) -> bool {
+        use OperationKind::{Delete, DeleteIf, Update, UpdateIf};
+        match self.options.chain_lock_read {
+            ChainedRead::Never => false,
+            ChainedRead::WhereQuiet => matches!(kind, Update | UpdateIf | Delete | DeleteIf),
+            ChainedRead::Always => true,
         }
     }
 

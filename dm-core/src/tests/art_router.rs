@@ -132,7 +132,7 @@ impl Router for ArtRouter<'_> {
         Ok(())
     }
 
-    fn leaves_ahead(&self, _lane: &Lane<'_>, _bound: &Range<usize>, _leaves: &mut [Address]) -> usize {
+    fn leaves_ahead(&self, _lane: &Lane<'_>, _bound: &Range<usize>, _down: bool, _leaves: &mut [Address]) -> usize {
         0
     }
 }

@@ -32,6 +32,7 @@ use crate::lane::{Lane, LockRecord};
 use crate::locks::kind::{Held, LockKind, Techniques};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
+use crate::locks::{ChainedRead, Unlock};
 use crate::membership::Recovery;
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
@@ -72,7 +73,13 @@ impl<const SHARED: bool> LockKind for Spear<'_, SHARED> {
     }
 
     fn techniques(&self) -> Techniques {
-        Techniques { hierarchical: true, combine: true, back_off: true }
+        Techniques {
+            hierarchical: true,
+            combine: true,
+            back_off: true,
+            unlock: Unlock::Cas,
+            chained: ChainedRead::Never,
+        }
     }
 
     fn recovery(&self) -> Option<&Recovery<'_>> {

@@ -74,7 +74,7 @@ impl LockKind for Toy<'_> {
 impl Toy<'_> {
     /// Acquires the lock and READs the array.
     pub(super) async fn lock(&self, lane: &Lane<'_>) -> Result<(Held, RootWord), Interrupt> {
-        let follow = self.parts.options.chain_lock_read.then_some(());
+        let follow = self.chains_read(self.root_at).then_some(());
         let (held, is_read) = self.acquire(lane, self.root_at, follow).await?;
         let read = async {
             let root = if is_read { self.seen_root(lane)? } else { self.read_root(lane).await? };

@@ -15,8 +15,8 @@
 //! |---|---|---|
 //! | get, scan | 3 | READ root word; READ array; READ root word |
 //! | ... of an empty index | 1 | READ root word |
-//! | a write that changes the array | 4 | CAS lock; READ root word; READ array; WRITE other array + WRITE root word + CAS unlock |
-//! | a write that changes nothing | 4 | CAS; READ; READ; CAS unlock |
+//! | a write that changes the array | 4 | CAS lock; READ root word; READ array; WRITE other array + WRITE root word + unlock |
+//! | a write that changes nothing | 4 | CAS; READ; READ; unlock |
 //! | the first insert | 2 more or so | READ the chunk table; CAS of a chunk |
 //!
 //! [`Options::chain_lock_read`] makes a write's 4 a 3: the READ of the root word follows the CAS in its chain.
@@ -76,7 +76,7 @@
 //! # What it assumes
 //!
 //! WORD_ATOMIC (root word), WRITE_THEN_WRITE, WRITE_THEN_ATOMIC, COMPLETION_IS_VISIBLE; HOST_BEFORE_DEVICE if the lock
-//! table is in device memory; ATOMIC_THEN_READ if `chain_lock_read` is on. The root word is never under CAS, and words
+//! table is in device memory; ATOMIC_THEN_READ if READs follow CASes. The root word is never under CAS, and words
 //! under CAS are never written otherwise.
 //!
 //! # Limits
@@ -88,7 +88,7 @@
 //!   nobody uses, unless it is the compute node that tries again.
 //! - It follows no pointer that could grow old, and its chunk is never given back: it has a part in the epochs of the
 //!   pool only for the items over it.
-//! - Of [`Options`], it has `combine`, `hierarchical`, `back_off` and `chain_lock_read`. Lanes do not share operations.
+//! - Of [`Options`], it has `combine`, `hierarchical`, `back_off`, `chain_lock_read` and `unlock`. Lanes do not share operations.
 
 #![cfg(feature = "toy")]
 
@@ -109,6 +109,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, LockRecord, NO_DEADLINE_NS};
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
+use crate::locks::{ChainedRead, Unlock};
 use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::memory::Participant;
@@ -291,10 +292,10 @@ impl Index for Toy<'_> {
         if self.parts.geometry.iter().any(|node| node.lock_space == Space::Device) {
             needed |= Assumptions::HOST_BEFORE_DEVICE;
         }
-        if self.parts.options.chain_lock_read {
+        if self.parts.options.chain_lock_read != ChainedRead::Never {
             needed |= Assumptions::ATOMIC_THEN_READ;
         }
-        needed
+        needed | self.parts.options.unlock.min(Unlock::Write).needs()
     }
 
     fn execute<'a>(

@@ -10,7 +10,9 @@
 //!   of 2^30 keys. `dense`: 0, 1, 2 .. Those that are inserted follow, in any order.
 //! - `at-cache`, `at-pool`: what a DEX answer means. `quarter`: its page cache has room for a quarter of the leaves.
 //! - `zipf`: keys are drawn by Zipf's law with YCSB's exponent, the popular ones anywhere.
-//! - `instructions`: not time, but how many instructions an operation takes. `long`: many rounds, to use a profiler.
+//! - `instructions`: not time, but how many instructions an operation takes. `functions`: and in which functions they are.
+//!   `golden`: they are compared with what is blessed; `tests/run instructions` does so.
+//! - `long`: many rounds, to use a profiler.
 //!
 //! First every index gets so many records that its copies of nodes are complete. Then short rounds of all operations of
 //! all indexes run in turn, so that a disturbance of the machine affects all. A round is long enough that what the
@@ -22,12 +24,14 @@
 //! once without and once with read delegation and write combining. Its rounds are YCSB's A, half updates, and C, under
 //! Zipf 0.99.
 
+mod golden;
 mod instructions;
 
 use dm_core::dex::serve::Level;
 use dm_core::fabric::Fabric;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::locks::ChainedRead;
 use dm_core::operation::{Operation, OperationKind, Outcome};
 use dm_core::registry;
 use dm_core::remote::catalog::{IndexKind, IndexNumber};
@@ -45,6 +49,7 @@ use dm_host::region::{Backing, LineMode, Region, RegionSpec};
 use dm_host::solo::block_on;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use rustix::time::{ClockId, clock_gettime};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -275,11 +280,10 @@ impl Asked {
 type Round = (Case, u64, u64);
 type Answer = (u64, u64);
 
-fn main() {
+fn main() -> ExitCode {
     let asked = Asked::of_arguments();
     if asked.wished(instructions::ASKED) {
-        print_instructions(&asked);
-        return;
+        return count_instructions(&asked);
     }
     std::thread::scope(|scope| {
         let mut crews: Vec<(Sender<Round>, Receiver<Answer>)> = Vec::new();
@@ -338,17 +342,25 @@ fn main() {
             }
         }
     });
+    ExitCode::SUCCESS
 }
 
-/// Prints the instructions of an operation of each case and index.
-fn print_instructions(asked: &Asked) {
-    let mut parts = instructions::of_parts().into_iter();
+/// Prints the instructions of an operation of each case and index, or checks the golden.
+fn count_instructions(asked: &Asked) -> ExitCode {
+    let mut parts = instructions::of_parts(asked.wished("functions")).into_iter();
+    let mut counts = Vec::new();
     for case in asked.cases() {
         for (kind, _) in &asked.sides {
-            let steps = parts.next().expect("a count of each case and index");
-            println!("{} {} {} instructions", kind.name(), case.name(), steps / case.of(STEPPED_OPERATIONS));
+            let part = parts.next().expect("a count of each case and index");
+            let operations = case.of(STEPPED_OPERATIONS);
+            println!("{} {} {} instructions", kind.name(), case.name(), part.steps / operations);
+            if asked.wished("functions") {
+                part.print_functions(operations);
+            }
+            counts.push((kind.name().to_owned(), case.name().to_owned(), part.steps / operations));
         }
     }
+    if asked.wished(golden::ASKED) { golden::check(&counts) } else { ExitCode::SUCCESS }
 }
 
 /// One index, in a region of its own.
@@ -395,7 +407,9 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
     };
     let mut spending = Spending { lanes: asked.lanes * asked.threads, cache_bytes: 1 << 30, ..Spending::default() };
     spending.options.rdwc = shares;
-    spending.options.chain_lock_read = asked.wished("chain");
+    // A READ that is stepped takes longer than versions can vouch for, and would be repeated under the lock.
+    spending.options.read_guard = !asked.is_stepped();
+    spending.options.chain_lock_read = if asked.wished("chain") { ChainedRead::Always } else { ChainedRead::default() };
     spending.hotspot_bytes = if asked.wished("hotspot") { 32 << 20 } else { 0 };
     spending.level =
         Level::ALL[1..].iter().copied().find(|level| asked.wished(&format!("at-{}", level.name()))).unwrap_or_default();

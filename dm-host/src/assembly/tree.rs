@@ -143,7 +143,7 @@ impl<'a> TreeRoom<'a> {
             inner: sizes.inner,
             leaf_bytes: sizes.leaf_bytes,
             capabilities: place.capabilities,
-            options: spending.options,
+            options: place.options(spending),
             recovery: place.recovery,
             epochs: place.epochs,
             scratch: sizes.scratch.clone(),

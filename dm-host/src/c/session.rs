@@ -7,7 +7,7 @@ use super::{check_room, null, object};
 use crate::compute_node::Membership;
 use crate::kinds::IndexParameters;
 use crate::session::{Session, SessionOptions};
-use dm_core::items;
+use dm_core::items::parameters::Parameters as AnyLength;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::registry::KINDS;
 use dm_core::remote::catalog::IndexKind;
@@ -115,8 +115,8 @@ unsafe fn read_parameters(parameters: *const dm_parameters) -> Result<IndexParam
     let parameters = if parameters.flags & DM_ANY_LENGTH == 0 {
         IndexParameters::with_sizes(kind, key_bytes, value_bytes)
     } else {
-        let items = items::parameters::Parameters { key_bytes_max: key_bytes, value_bytes_max: value_bytes };
-        IndexParameters::with_items(kind, items)
+        let lengths = AnyLength { key_bytes_max: key_bytes, value_bytes_max: value_bytes };
+        IndexParameters::with_any_length(kind, lengths)
     };
     let parameters = parameters.map_err(|error| refused(error.to_string()))?;
     parameters.check().map_err(|error| refused(error.to_string()))?;

@@ -58,6 +58,7 @@ mod rpc;
 
 use crate::clock::Clock;
 use crate::memory_node::RemoteNode;
+use crate::memory_node::call_area::Called;
 use crate::region::lines::{self, AccessError, WriterSlot};
 use crate::region::{Backing, LineMode, Region, RegionError, RegionSpec};
 use crash_point::CrashPoint;
@@ -157,6 +158,8 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
+    /// Calls of lanes that memory nodes were executing when the lanes gave them up.
+    given_up: Vec<(LaneId, NodeId, Called)>,
     /// Lines of the last post that are not prefetched yet.
     left: Option<Lines>,
     crash_point: Option<CrashPoint>,
@@ -245,7 +248,12 @@ impl ShmFabric {
             fencing: nodes.iter().all(|node| node.can_fence()),
             crash_atomic_bytes: LINE_BYTES as u32,
             write_turn_ns_min: 0,
-            call_bytes_max: if nodes.iter().all(|node| node.call_area().is_some()) { CALL_BYTES_MAX as u32 } else { 0 },
+            calls_change: true,
+            call_bytes_max: if nodes.iter().all(|node| node.has_daemon() && node.call_area().is_some()) {
+                CALL_BYTES_MAX as u32
+            } else {
+                0
+            },
         };
         let all_vector = nodes.iter().all(|node| node.region().layout().mode == LineMode::Vector);
         let any_vector = nodes.iter().any(|node| node.region().layout().mode == LineMode::Vector);
@@ -259,6 +267,7 @@ impl ShmFabric {
             clock: Clock::get(),
             posted: VecDeque::new(),
             calling: Vec::new(),
+            given_up: Vec::new(),
             left: None,
             crash_point: options.die_in_write.map(CrashPoint::new),
         };
@@ -523,6 +532,9 @@ impl ShmFabric {
                         let _ = submitted.stopped.push(request.node);
                     }
                     *completion
+                }
+                None if request.label == Label::Closed && self.is_executed(lane.id(), request.node) => {
+                    Completion { status: Status::Flushed, ..Completion::default() }
                 }
                 None => self.execute(request, scratch, &mut submitted),
             };

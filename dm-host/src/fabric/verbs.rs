@@ -8,7 +8,9 @@
 //! - [`profile`]: what is relied upon beyond the specification, and on what ground.
 //! - [`VerbsOptions`], [`VerbsError`]: what can be chosen, and what can be wrong.
 //! - this file: [`VerbsFabric`]. `chain`: from a lane's submit to work requests. `harvest`: from completions back to
-//!   lanes. `calls`: of memory nodes' daemons.
+//!   lanes. `messages`: calls of memory nodes' processors; `credits`: how many, and whose a reply is. `calls`: procedures of
+//!   memory nodes' daemons. `receives`: what the end that is called needs.
+//! - `inbox`: where calls of other compute nodes arrive.
 //! - [`mlx5`]: masked atomics, where the device has them. `null`: a device that does nothing, to measure with.
 //!
 //! **From a submit to the wire.** The requests of one submit to one memory node are one linked list of work requests,
@@ -32,26 +34,33 @@ mod calls;
 mod chain;
 pub(crate) mod cm;
 mod completion;
+mod credits;
 pub mod device;
 mod error;
 mod harvest;
+mod ids;
+pub(crate) mod inbox;
 mod link;
 pub(crate) mod memory;
+mod messages;
 pub mod mlx5;
 mod null;
 mod options;
 pub mod profile;
 pub(crate) mod queue_pair;
+pub(crate) mod receives;
 #[cfg(test)]
 mod tests;
 
 pub use error::VerbsError;
 pub(crate) use error::last_error;
 pub use options::VerbsOptions;
+use options::answer_wait_of;
 pub(crate) use options::{choose_mtu, mtu_bytes};
 pub use queue_pair::Patience;
 
 use crate::clock::{Clock, Stamp};
+use crate::memory_node::verbs::call_wire::MESSAGE_BYTES;
 use crate::memory_node::verbs::client::Peer;
 use calls::Calling;
 use chain::Work;
@@ -61,15 +70,17 @@ use dm_core::fabric::{Fabric, Posted};
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{
-    Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId, Request, Status, Verb,
+    CALL_BYTES_MAX, Callee, Capabilities, Completion, Flags, Guarantees, INLINE_BYTES_MAX, Label, LaneId, NodeId,
+    Request, Status, Verb,
 };
 use harvest::saturated;
+use inbox::VerbsInbox;
 use link::{ANSWER_BYTES, Link};
 use memory::Block;
 use queue_pair::CompletionQueue;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a lane that submitted waits for.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +106,11 @@ pub struct VerbsFabric {
     blocks: Vec<Block>,
     tracks: Vec<Track>,
     calls: Vec<Calling>,
+    /// Calls of memory nodes' processors that lanes wait for, and how long such a call may take.
+    waiting_calls: usize,
+    answer_wait: Duration,
+    /// Room to build one message in.
+    message: Box<[u8]>,
     /// Lanes that can go on, not reported yet.
     ready: VecDeque<usize>,
     idle_polls: u32,
@@ -151,7 +167,8 @@ impl VerbsFabric {
     /// A fabric on a device that completes every request at once and executes none, with one memory node of
     /// `region_bytes` bytes. READs return what was in the copy. For measurements.
     pub fn null(region_bytes: u64) -> Result<Self, VerbsError> {
-        let options = Arc::new(VerbsOptions { write_turn_ns_min: Some(1), ..VerbsOptions::default() });
+        let options = VerbsOptions { write_turn_ns_min: Some(1), calls: 0, ..VerbsOptions::default() };
+        let options = Arc::new(options);
         Self::on_device(Device::null(false), &[Peer::null(region_bytes, false)?], &options)
     }
 
@@ -162,10 +179,11 @@ impl VerbsFabric {
         }
         let limits = device.limits();
         // Every request may bring a completion: all of them do when a queue pair fails.
-        let most =
-            options.queue_requests.min(limits.queue_requests_max).min(limits.completions_max / peers.len() as u32);
+        let calls = options.calls();
+        let completions_max = (limits.completions_max / peers.len() as u32).saturating_sub(calls);
+        let most = options.queue_requests.min(limits.queue_requests_max).min(completions_max);
         let depth = (1 << most.max(1).ilog2()).max(QUEUE_REQUESTS_MIN);
-        let completions = CompletionQueue::new(&device, depth * peers.len() as u32)?;
+        let completions = CompletionQueue::new(&device, (depth + calls) * peers.len() as u32)?;
         let mut links = Vec::with_capacity(peers.len());
         for peer in peers {
             let theirs = if device.is_null { Arc::clone(&device) } else { device_to(peer, options)? };
@@ -177,7 +195,8 @@ impl VerbsFabric {
                 });
             }
             let answers = Block::new(&device, depth as usize * ANSWER_BYTES)?;
-            let mut link = Link::new(Arc::clone(peer), &completions, answers, depth as usize, options);
+            let messages = Block::new(&device, 2 * calls as usize * MESSAGE_BYTES)?;
+            let mut link = Link::new(Arc::clone(peer), &completions, (answers, messages), depth as usize, options);
             if device.is_null {
                 link.connect_null()?;
             } else {
@@ -197,7 +216,9 @@ impl VerbsFabric {
             // A responder takes a packet whole or not at all.
             crash_atomic_bytes: links.iter().map(|link| mtu_bytes(link.mtu)).min().unwrap_or(0),
             write_turn_ns_min: 0,
-            call_bytes_max: 0,
+            // A processor writes words beside what the device READs.
+            calls_change: false,
+            call_bytes_max: if links.iter().all(|link| link.credits.is_granted()) { CALL_BYTES_MAX as u32 } else { 0 },
         };
         let mut fabric = Self {
             links,
@@ -205,6 +226,9 @@ impl VerbsFabric {
             blocks: Vec::new(),
             tracks: Vec::new(),
             calls: Vec::new(),
+            waiting_calls: 0,
+            answer_wait: options.answer_wait.unwrap_or_else(|| answer_wait_of(profile)),
+            message: vec![0; MESSAGE_BYTES].into_boxed_slice(),
             ready: VecDeque::new(),
             idle_polls: 0,
             capabilities,
@@ -226,6 +250,14 @@ impl VerbsFabric {
     /// The device it uses.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Where calls for `callee` arrive, a compute node of this process. `None`: there are no calls, or it cannot be had.
+    pub(crate) fn inbox(&self, callee: Callee) -> Option<VerbsInbox> {
+        let link = self.links.first().filter(|link| link.credits.is_granted())?;
+        VerbsInbox::new(&self.device, link.peer(), link.options(), callee)
+            .inspect_err(|error| tracing::warn!("other compute nodes cannot call this one: {error}"))
+            .ok()
     }
 
     /// Makes the queue pair to `node` fail, as a pulled cable would, for tests of recovery.
@@ -380,7 +412,7 @@ impl<'m> Fabric<'m> for VerbsFabric {
         let begun = port.begin_by_copy(|scratch| {
             for request in requests.iter() {
                 let range = request.local as usize..request.local as usize + request.bytes as usize;
-                if request.verb == Verb::Write
+                if matches!(request.verb, Verb::Write | Verb::Call)
                     && !request.flags.contains(Flags::INLINE)
                     && range.end <= track.bytes
                     && let Some(payload) = scratch.get(range)
@@ -404,9 +436,17 @@ impl<'m> Fabric<'m> for VerbsFabric {
                 self.call(lanes, at, position as u8, request);
                 continue;
             }
+            if request.verb == Verb::Call {
+                self.post_call(lanes, at, position as u8, request);
+                continue;
+            }
             let mut chain = heapless::Vec::<u8, OUTBOX_REQUESTS>::new();
             for (other, candidate) in requests.iter().enumerate().skip(position) {
                 let travels = !candidate.verb.is_local() && candidate.verb != Verb::Rpc;
+                if candidate.verb == Verb::Call && candidate.node == request.node {
+                    // What was submitted behind it is posted behind it.
+                    break;
+                }
                 if travels && candidate.node == request.node {
                     posted |= 1 << other;
                     // An outbox has at most this many requests.

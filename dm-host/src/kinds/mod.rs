@@ -1,7 +1,7 @@
 //! Indexes of any kind: the catalog entry says which.
 //!
-//! A kind has one file here, with what this crate has to know of it: [`Kind`]. Items are an option of an index of any
-//! kind: see [`Form`].
+//! A kind has one file here, with what this crate has to know of it: [`Kind`]. Keys and values of any length are
+//! an option of an index of any kind: see [`Form`].
 
 mod chime;
 mod dex;
@@ -25,6 +25,7 @@ use dm_core::registry::{KindParameters, ParameterError};
 use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::lock_word::RowId;
+use dm_core::remote::owners::{LoadWord, OwnerWord};
 use dm_core::verbs::Assumptions;
 use dm_core::{for_each_kind, match_kind};
 pub use parameters::{Below, IndexParameterError, IndexParameters};
@@ -92,14 +93,14 @@ pub trait Kind: KindParameters + 'static {
         })
     }
 
-    /// What numbers the index's requests for chunks; items over it share the numbers.
+    /// What numbers the index's requests for chunks; what makes keys and values of any length over it shares the numbers.
     fn requests<'i>(index: &'i Self::Index<'_>) -> &'i RequestIds;
 
     /// What in a chunk of `chunk` shows that index `number` had a root. `None`: nothing does.
     fn evidence(&self, number: IndexNumber, chunk: ChunkKind) -> Option<Evidence<'_>>;
 }
 
-/// An index of one kind, put together: as it is, or with items over it.
+/// An index of one kind, put together: as it is, or with keys and values of any length over it.
 pub enum Form<'a, 'i, I> {
     /// Keys and values of one size.
     Plain(&'a I),
@@ -116,7 +117,7 @@ impl<I> Clone for Form<'_, '_, I> {
 impl<I> Copy for Form<'_, '_, I> {}
 
 impl<'a, 'i, I: Index> Form<'a, 'i, I> {
-    /// The index, or the one below the items.
+    /// The index, or the one below keys and values of any length.
     pub fn below(&self) -> &'a I {
         match *self {
             Self::Plain(index) => index,
@@ -124,7 +125,7 @@ impl<'a, 'i, I: Index> Form<'a, 'i, I> {
         }
     }
 
-    /// The items.
+    /// What makes keys and values of any length; `None`: they have one size.
     pub const fn items(&self) -> Option<&'a Items<'i, I>> {
         match *self {
             Self::Plain(_) => None,
@@ -133,8 +134,8 @@ impl<'a, 'i, I: Index> Form<'a, 'i, I> {
     }
 }
 
-/// One expression for an index of any kind, with or without items: `match_index!(any, index => expression)`. The
-/// expression is compiled for each on its own.
+/// One expression for an index of any kind, with keys and values of one size or of any length:
+/// `match_index!(any, index => expression)`. The expression is compiled for each on its own.
 #[macro_export]
 macro_rules! match_index {
     ($any:expr, $index:ident => $expression:expr) => {{
@@ -165,14 +166,14 @@ macro_rules! kinds {
             spending: &Spending,
             run: &mut dyn FnMut(AnyIndex<'_, '_, '_>),
         ) -> Result<(), AssemblyError> {
-            match (&parameters.below, &parameters.items) {
+            match (&parameters.below, &parameters.any_length) {
                 $(
                     (Below::$Kind(below), None) => {
                         below.with(place, spending, |index| run(AnyIndex::$Kind(Form::Plain(index))))
                     }
-                    (Below::$Kind(below), Some(items)) => below.with(place, spending, |index| {
+                    (Below::$Kind(below), Some(lengths)) => below.with(place, spending, |index| {
                         let requests = <dm_core::$kind::parameters::Parameters as Kind>::requests(index);
-                        with_items(place, index, requests, items, spending, |index| {
+                        with_items(place, index, requests, lengths, spending, |index| {
                             run(AnyIndex::$Kind(Form::Items(index)))
                         })
                     })?,
@@ -203,9 +204,9 @@ pub fn with_index<R>(
 }
 
 impl AnyIndex<'_, '_, '_> {
-    /// Takes all parts of the index, or of the one below the items, unless a compute node that lives has one: then the
-    /// error is [`NotOwner`](dm_core::operation::Cause::NotOwner). See [`Index::take_part`]. Returns how many parts there
-    /// are; 0: keys have no owners.
+    /// Takes all parts of the index, or of the one below keys and values of any length, unless a compute node that lives
+    /// has one: then the error is [`NotOwner`](dm_core::operation::Cause::NotOwner). See [`Index::take_part`]. Returns how
+    /// many parts there are; 0: keys have no owners.
     pub async fn take_all_parts(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
         match_kind!(self, AnyIndex(form) => {
             let below = form.below();
@@ -221,7 +222,7 @@ impl AnyIndex<'_, '_, '_> {
 impl IndexParameters {
     /// See [`Kind::cuts_at_quantiles`].
     pub(crate) fn cuts_at_quantiles(&self) -> bool {
-        self.items.is_none() && match_kind!(&self.below, Below(below) => below.cuts_at_quantiles())
+        self.any_length.is_none() && match_kind!(&self.below, Below(below) => below.cuts_at_quantiles())
     }
 
     /// See [`Kind::table`].
@@ -291,6 +292,10 @@ impl Index for AnyIndex<'_, '_, '_> {
 
     async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
         match_kind!(self, AnyIndex(form) => form.below().move_part(lane, part, to, wait_ns).await)
+    }
+
+    fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
+        match_kind!(self, AnyIndex(form) => form.below().part(part))
     }
 
     fn part_of(&self, key: &[u8]) -> u32 {

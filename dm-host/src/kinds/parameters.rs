@@ -1,7 +1,7 @@
 //! What is fixed when an index of any kind is created.
 
 use crate::error_text::debug_is_text;
-use dm_core::items::parameters as items;
+use dm_core::items::parameters::Parameters as AnyLength;
 use dm_core::registry::{KindParameters, ParameterError};
 use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::features::Features;
@@ -12,15 +12,15 @@ use thiserror::Error;
 /// What is fixed when an index is created, and the kind of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexParameters {
-    /// The kind, and its parameters; with items, those of the index below.
+    /// The kind, and its parameters; with keys and values of any length, those of the index below.
     pub below: Below,
     /// Sizes of keys and values of any length ([`dm_core::items`]). `None`: all keys and values have one size.
-    pub items: Option<items::Parameters>,
+    pub any_length: Option<AnyLength>,
 }
 
 macro_rules! kinds {
     ([$($Kind:ident $kind:ident),*]) => {
-        /// Parameters of an index of any kind, without items.
+        /// Parameters of an index of any kind, with keys and values of one size.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Below {
             $(
@@ -68,7 +68,7 @@ macro_rules! kinds {
 
             impl From<dm_core::$kind::parameters::Parameters> for IndexParameters {
                 fn from(parameters: dm_core::$kind::parameters::Parameters) -> Self {
-                    Self { below: parameters.into(), items: None }
+                    Self { below: parameters.into(), any_length: None }
                 }
             }
 
@@ -101,9 +101,9 @@ pub enum IndexParameterError {
         unknown: u64,
     },
     /// The catalog entry contradicts itself.
-    #[error("its catalog entry has items in its {}, and not in its {}", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
-    HalfItems {
-        /// Whether the features say that it has items.
+    #[error("its catalog entry says in its {}, and not in its {}, that keys and values have any length", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
+    HalfAnyLength {
+        /// Whether the features say that keys and values have any length.
         feature: bool,
     },
 }
@@ -127,11 +127,15 @@ const fn has_log_of<P: KindParameters>(_: &P) -> bool {
     P::HAS_LOG
 }
 
+const fn scans_down_of<P: KindParameters>(_: &P) -> bool {
+    P::SCANS_DOWN
+}
+
 impl Below {
-    /// Puts items over it.
+    /// With keys and values of any length, over an index of these sizes.
     #[must_use]
-    pub const fn with_items(self, items: items::Parameters) -> IndexParameters {
-        IndexParameters { below: self, items: Some(items) }
+    pub const fn with_any_length(self, lengths: AnyLength) -> IndexParameters {
+        IndexParameters { below: self, any_length: Some(lengths) }
     }
 
     /// The same for keys and values of other sizes.
@@ -154,7 +158,7 @@ impl Below {
 impl fmt::Display for IndexParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
-        let up_to = if self.items.is_some() { "up to " } else { "" };
+        let up_to = if self.any_length.is_some() { "up to " } else { "" };
         write!(f, "{kind} with keys of {up_to}{key} and values of {up_to}{value} bytes")?;
         match_kind!(&self.below, Below(below) => below.write_choices(f))
     }
@@ -163,13 +167,13 @@ impl fmt::Display for IndexParameters {
 impl IndexParameters {
     /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`IndexParameters::check`].
     pub fn with_sizes(kind: IndexKind, key_bytes: usize, value_bytes: usize) -> Result<Self, IndexParameterError> {
-        Ok(Self { below: Below::with_sizes(kind, key_bytes, value_bytes)?, items: None })
+        Ok(Self { below: Below::with_sizes(kind, key_bytes, value_bytes)?, any_length: None })
     }
 
     /// Keys and values of up to these sizes. Slots have 64 bytes for slices of keys, and [`Self::INLINE_SLOT_BYTES`]
     /// for short values and pointers.
-    pub fn with_items(kind: IndexKind, items: items::Parameters) -> Result<Self, IndexParameterError> {
-        Ok(Below::with_sizes(kind, 64, Self::INLINE_SLOT_BYTES)?.with_items(items))
+    pub fn with_any_length(kind: IndexKind, lengths: AnyLength) -> Result<Self, IndexParameterError> {
+        Ok(Below::with_sizes(kind, 64, Self::INLINE_SLOT_BYTES)?.with_any_length(lengths))
     }
 
     /// Bytes that an entry has for a value of up to 14 bytes, or for a pointer.
@@ -178,8 +182,8 @@ impl IndexParameters {
     /// Decodes and checks the parameter block of a catalog entry.
     pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
         let mut block = *block;
-        let items = items::Parameters::take_from(&mut block)?;
-        let parameters = Self { below: Below::decode(kind, version, &block)?, items };
+        let any_length = AnyLength::take_from(&mut block)?;
+        let parameters = Self { below: Below::decode(kind, version, &block)?, any_length };
         parameters.check()?;
         Ok(parameters)
     }
@@ -192,8 +196,8 @@ impl IndexParameters {
         }
         let parameters = Self::decode(entry.kind, entry.parameters_version, &entry.parameters)?;
         let feature = entry.features.incompatible & FEATURE_ITEMS != 0;
-        if feature != parameters.items.is_some() {
-            return Err(IndexParameterError::HalfItems { feature });
+        if feature != parameters.any_length.is_some() {
+            return Err(IndexParameterError::HalfAnyLength { feature });
         }
         Ok(parameters)
     }
@@ -201,23 +205,23 @@ impl IndexParameters {
     /// The parameter block for a catalog entry, and its version.
     pub fn encode(&self) -> ([u8; PARAMETER_BYTES], u16) {
         let (mut block, version) = match_kind!(&self.below, Below(below) => (below.encode(), version_of(below)));
-        if let Some(items) = &self.items {
-            items.encode_into(&mut block);
+        if let Some(lengths) = &self.any_length {
+            lengths.encode_into(&mut block);
         }
         (block, version)
     }
 
     /// The features of a catalog entry.
     pub const fn features(&self) -> Features {
-        let incompatible = if self.items.is_some() { FEATURE_ITEMS } else { 0 };
+        let incompatible = if self.any_length.is_some() { FEATURE_ITEMS } else { 0 };
         Features { compatible: 0, read_only: 0, incompatible }
     }
 
     /// Checks every limit.
     pub fn check(&self) -> Result<(), IndexParameterError> {
         match_kind!(&self.below, Below(below) => below.check()?);
-        if let Some(items) = &self.items {
-            items.check(self.below.key_bytes(), self.below.value_bytes())?;
+        if let Some(lengths) = &self.any_length {
+            lengths.check(self.below.key_bytes(), self.below.value_bytes())?;
         }
         Ok(())
     }
@@ -227,14 +231,14 @@ impl IndexParameters {
         match_kind!(&self.below, Below(below) => kind_of(below))
     }
 
-    /// Bytes of every key; of items, of the longest key.
+    /// Bytes of every key; of any length, of the longest key.
     pub fn key_bytes(&self) -> usize {
-        self.items.map_or_else(|| self.below.key_bytes(), |items| items.key_bytes_max)
+        self.any_length.map_or_else(|| self.below.key_bytes(), |lengths| lengths.key_bytes_max)
     }
 
-    /// Bytes of every value; of items, of the longest value.
+    /// Bytes of every value; of any length, of the longest value.
     pub fn value_bytes(&self) -> usize {
-        self.items.map_or_else(|| self.below.value_bytes(), |items| items.value_bytes_max)
+        self.any_length.map_or_else(|| self.below.value_bytes(), |lengths| lengths.value_bytes_max)
     }
 
     /// Entries of a leaf; 1 if a leaf is a record.
@@ -270,6 +274,11 @@ impl IndexParameters {
     /// Whether locks lie in leaves: then those of a dead compute node are found only through this index.
     pub fn locks_in_leaves(&self) -> bool {
         match_kind!(&self.below, Below(below) => locks_in_leaves_of(below))
+    }
+
+    /// Whether the index scans downwards: see [`KindParameters::SCANS_DOWN`]. With keys of any length none does.
+    pub fn scans_down(&self) -> bool {
+        self.any_length.is_none() && match_kind!(&self.below, Below(below) => scans_down_of(below))
     }
 
     /// Whether a compute node that opens the index has a log.

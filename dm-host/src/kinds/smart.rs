@@ -96,7 +96,7 @@ impl<'a> Room<'a> {
             requests: place.requests.unwrap_or(self.tree.requests),
             geometry: place.geometry,
             capabilities: place.capabilities,
-            options: spending.options,
+            options: place.options(spending),
             locks: self.locks.table(),
             locks_per_node: self.locks.per_node,
             batches: self.tree.batches(),

@@ -75,7 +75,7 @@ impl Storage {
             owner: place.member,
             requests: place.requests.unwrap_or(&self.requests),
             geometry: place.geometry,
-            options: spending.options,
+            options: place.options(spending),
             locks: self.locks.table(),
             recovery: place.recovery,
             epochs: place.epochs,

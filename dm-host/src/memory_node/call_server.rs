@@ -3,22 +3,32 @@
 use super::call_area::CallArea;
 use super::counters::Counters;
 use crate::region::Region;
+use crate::region::lines::WriterSlot;
 use dm_core::offload::Walk;
-use dm_core::verbs::{CALL_BYTES_MAX, NodeId, Space};
+use dm_core::verbs::{CALL_BYTES_MAX, Callee, NodeId, Space};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Room for a node: as much as the largest leaf that an index may have.
 const ROOM_BYTES: usize = 1 << 20;
 
+/// Copies of one node that may differ from the one before.
+const COPIES_MAX: u32 = 16;
+
 /// A thread that has found no call for so long goes to sleep.
-const AWAKE: Duration = Duration::from_micros(20);
+pub(super) const AWAKE: Duration = Duration::from_micros(20);
 
 /// It looks once in so long in any case.
 const ASLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// How long a fence waits for calls that are being served. A call is some microseconds of work, unless its thread was preempted.
+const QUIET_WAIT: Duration = Duration::from_millis(50);
+
+/// The owner of the threads' writer slots: no connection has this number.
+const OWNER: u64 = u64::MAX;
 
 /// Threads that answer calls, until they are dropped.
 #[derive(Debug)]
@@ -26,6 +36,8 @@ pub(super) struct CallServer {
     area: Arc<CallArea>,
     stops: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// Of each thread: odd while it may be serving.
+    turns: Arc<[AtomicU64]>,
 }
 
 impl CallServer {
@@ -37,15 +49,45 @@ impl CallServer {
         counters: &Arc<Counters>,
     ) -> io::Result<Self> {
         let (area, stops) = (Arc::new(CallArea::create()?), Arc::new(AtomicBool::new(false)));
-        let mut server = Self { area, stops, threads: Vec::new() };
+        let turns = (0..threads).map(|_| AtomicU64::new(0)).collect();
+        let mut server = Self { area, stops, threads: Vec::new(), turns };
         for number in 0..threads {
-            let (area, stops) = (Arc::clone(&server.area), Arc::clone(&server.stops));
-            let (region, counters) = (Arc::clone(region), Arc::clone(counters));
+            let writer = region.claim_writer(OWNER).map_err(io::Error::other)?;
+            let serving = Serving {
+                number,
+                area: Arc::clone(&server.area),
+                stops: Arc::clone(&server.stops),
+                turns: Arc::clone(&server.turns),
+                region: Arc::clone(region),
+                writer,
+                counters: Arc::clone(counters),
+            };
             let name = format!("dm-calls-{number}");
             let thread = std::thread::Builder::new().name(name);
-            server.threads.push(thread.spawn(move || answer_calls(&area, &stops, node, &region, &counters))?);
+            server.threads.push(thread.spawn(move || serving.answer_calls(node))?);
         }
         Ok(server)
+    }
+
+    /// Waits until every call that was being served when this was called is over, [`QUIET_WAIT`] at most. `false`: one is
+    /// not. What `connection` had posted before, and nobody had begun to serve, is served no more: it has ended.
+    pub(super) fn quiesce(&self, connection: Option<u32>) -> bool {
+        if let Some(connection) = connection {
+            self.area.release(connection);
+        }
+        // Either a thread sees the slots as they are now, or this sees that it is serving.
+        fence(Ordering::SeqCst);
+        let until = Instant::now() + QUIET_WAIT;
+        self.turns.iter().all(|turn| {
+            let seen = turn.load(Ordering::SeqCst);
+            while seen % 2 == 1 && turn.load(Ordering::SeqCst) == seen {
+                if Instant::now() > until {
+                    return false;
+                }
+                std::thread::yield_now();
+            }
+            true
+        })
     }
 
     /// The slots.
@@ -57,7 +99,7 @@ impl CallServer {
 impl Drop for CallServer {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::SeqCst);
-        self.area.ring();
+        self.area.ring(Callee::MEMORY_NODE);
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -65,28 +107,149 @@ impl Drop for CallServer {
     }
 }
 
-fn answer_calls(area: &CallArea, stops: &AtomicBool, node: NodeId, region: &Region, counters: &Counters) {
-    let (mut room, mut buffer) = (vec![0; ROOM_BYTES], vec![0; 2 * CALL_BYTES_MAX]);
-    let mut idle_since = Instant::now();
-    while !stops.load(Ordering::SeqCst) {
-        let served = area.serve_posted(&mut buffer, |request, answer| {
+/// Does what calls want in a memory node's region: the work of one thread that answers calls.
+#[derive(Debug)]
+pub(super) struct Searcher {
+    node: NodeId,
+    /// For changes. `None`: this memory node makes none.
+    writer: Option<WriterSlot>,
+    room: Vec<u8>,
+    /// Room for a second copy, if nodes are copied until two copies in a row are the same.
+    second: Vec<u8>,
+}
+
+impl Searcher {
+    /// Where a copy of the processor's has each line whole ([`Region::area`]), and so has what it writes.
+    pub(super) fn new(node: NodeId, writer: WriterSlot) -> Self {
+        Self { node, writer: Some(writer), room: vec![0; ROOM_BYTES], second: Vec::new() }
+    }
+
+    /// Where a device WRITEs, and the processor copies by words.
+    ///
+    /// A line that a WRITE has changed in the middle of a copy is a mixture, which its version may not show. So a node counts only
+    /// if two copies in a row are the same. Let a line of the first one be a mixture: some word of it is older than a WRITE that
+    /// took effect before the second copy began. The second copy has that word of the WRITE, and so differs; or a later WRITE has
+    /// brought the old word back, and then the line has another version than any that the first copy may have seen. Versions that
+    /// came round meanwhile are told by the time that both copies take, as for a READ.
+    #[cfg(feature = "verbs")]
+    pub(super) fn beside_a_device(node: NodeId) -> Self {
+        Self { node, writer: None, room: vec![0; ROOM_BYTES], second: vec![0; ROOM_BYTES] }
+    }
+
+    /// Answers a request. Returns the length of the answer, and how long this took, in ns.
+    pub(super) fn serve(&mut self, region: &Region, request: &[u8], answer: &mut [u8]) -> (usize, u32) {
+        let began = Instant::now();
+        let second = &mut self.second;
+        let copy = |offset: u64, room: &mut [u8]| {
+            let mut began = Instant::now();
+            region.area(Space::Host).read(offset, room).ok()?;
+            if let Some(again) = second.get_mut(..room.len()) {
+                let mut turns = 0;
+                loop {
+                    // The second copy begins when the first one is complete.
+                    fence(Ordering::SeqCst);
+                    let since = Instant::now();
+                    region.area(Space::Host).read(offset, again).ok()?;
+                    if again == room {
+                        break;
+                    }
+                    turns += 1;
+                    if turns > COPIES_MAX {
+                        return None;
+                    }
+                    room.copy_from_slice(again);
+                    began = since;
+                }
+            }
+            u32::try_from(began.elapsed().as_nanos()).ok()
+        };
+        let writer = self.writer;
+        let write = |offset: u64, bytes: &[u8]| {
             let began = Instant::now();
-            let copy = |offset: u64, room: &mut [u8]| {
-                let began = Instant::now();
-                region.area(Space::Host).read(offset, room).ok()?;
-                u32::try_from(began.elapsed().as_nanos()).ok()
-            };
-            let (bytes, _) = Walk::new(request, node).run(&mut room, answer, copy);
-            (bytes, u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX))
-        });
-        if served > 0 {
-            counters.searches_total.fetch_add(served.into(), Ordering::Relaxed);
-            idle_since = Instant::now();
-        } else if idle_since.elapsed() < AWAKE {
-            // Its client may be waiting for this processor.
-            std::thread::yield_now();
-        } else {
-            area.sleep(ASLEEP_MAX, || area.has_posted() || stops.load(Ordering::SeqCst));
+            region.area(Space::Host).write(writer?, offset, bytes).ok()?;
+            Some(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX))
+        };
+        let (bytes, _) = Walk::new(request, self.node).run(&mut self.room, answer, copy, write);
+        (bytes, u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX))
+    }
+}
+
+/// What a thread answers calls with.
+struct Serving {
+    number: usize,
+    area: Arc<CallArea>,
+    stops: Arc<AtomicBool>,
+    turns: Arc<[AtomicU64]>,
+    region: Arc<Region>,
+    writer: WriterSlot,
+    counters: Arc<Counters>,
+}
+
+impl Serving {
+    fn answer_calls(&self, node: NodeId) {
+        let (area, stops) = (&self.area, &self.stops);
+        let (mut searcher, mut buffer) = (Searcher::new(node, self.writer), vec![0; 2 * CALL_BYTES_MAX]);
+        let mut idle_since = Instant::now();
+        while !stops.load(Ordering::SeqCst) {
+            self.turn();
+            let served =
+                area.serve_posted(&mut buffer, |request, answer| searcher.serve(&self.region, request, answer));
+            self.turn();
+            if served > 0 {
+                self.counters.searches_total.fetch_add(served.into(), Ordering::Relaxed);
+                idle_since = Instant::now();
+            } else if idle_since.elapsed() < AWAKE {
+                // Its client may be waiting for this processor.
+                std::thread::yield_now();
+            } else {
+                area.sleep(Callee::MEMORY_NODE, ASLEEP_MAX, || {
+                    area.has_posted(Callee::MEMORY_NODE) || stops.load(Ordering::SeqCst)
+                });
+            }
         }
+        self.region.release_writer(self.writer);
+    }
+
+    /// Begins or ends serving.
+    fn turn(&self) {
+        if let Some(turn) = self.turns.get(self.number) {
+            turn.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads that are not there, each in such a turn.
+    fn server(turns: &[u64]) -> CallServer {
+        let turns = turns.iter().copied().map(AtomicU64::new).collect();
+        CallServer { area: Arc::new(CallArea::create().unwrap()), stops: Arc::default(), threads: Vec::new(), turns }
+    }
+
+    #[test]
+    fn a_fence_waits_for_what_is_served_and_nothing_of_the_dead_is_begun() {
+        let idle = server(&[0, 8, 2]);
+        let client = CallArea::attach(idle.area.fd().try_clone().unwrap()).unwrap();
+        let _ = client.post(9, Callee::MEMORY_NODE, &[1], 8).unwrap();
+        let _ = client.post(7, Callee::MEMORY_NODE, &[2], 8).unwrap();
+        assert!(idle.quiesce(Some(9)));
+        let mut asked = Vec::new();
+        idle.area.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], |request, _| {
+            asked.push(request.to_vec());
+            (0, 0)
+        });
+        assert_eq!(asked, [vec![2]], "the call of the one that lives");
+        // A thread that stays in its turn may be executing a call of the dead.
+        let busy = server(&[4, 5]);
+        assert!(!busy.quiesce(None));
+        std::thread::scope(|scope| {
+            scope.spawn(|| while !busy.quiesce(None) {});
+            // The next turn, in which it sees what was withdrawn.
+            busy.turns[1].fetch_add(2, Ordering::SeqCst);
+            busy.turns[1].fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(busy.quiesce(None));
     }
 }

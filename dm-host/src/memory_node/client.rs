@@ -118,7 +118,8 @@ impl RemoteNode {
             down: AtomicBool::new(false),
             fencing: false,
             calls: Arc::default(),
-            call_area: None,
+            // For compute nodes of this process. Without it they go without calls.
+            call_area: CallArea::create().ok(),
             watched: OnceLock::new(),
             socket: None,
         }
@@ -156,7 +157,8 @@ impl RemoteNode {
         self.socket.is_some()
     }
 
-    /// Where calls to its processor lie, and the name of this process there.
+    /// Where calls to its processor, and to compute nodes, lie, and the name of this process there. A memory node without a daemon
+    /// has no processor.
     #[inline]
     pub(crate) fn call_area(&self) -> Option<(&CallArea, u32)> {
         // Connections have 32 bits.

@@ -40,7 +40,7 @@ counters! {
     /// Calls answered.
     calls_total: Counter "Procedure calls answered.",
     /// Searches of calls.
-    searches_total: Counter "Searches of an index answered for compute nodes.",
+    searches_total: Counter "Calls answered for compute nodes: searches, pages of scans, changes of leaves.",
     /// Compute nodes that joined.
     joins_total: Counter "Compute nodes that joined.",
     /// Compute nodes that left.

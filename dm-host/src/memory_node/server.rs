@@ -452,13 +452,13 @@ impl Server<'_> {
                     return Verdict::Stay;
                 }
                 member.received = 0;
-                let connection = member.connection;
+                let (connection, pid) = (member.connection, member.pid);
                 let call = Call::decode(&member.bytes);
                 counters::add(&self.counters.calls_total);
                 if call.id == 0 {
                     return Verdict::StopReading("made a call without an id");
                 }
-                let answer = Return { id: call.id, value: self.answer(connection, &call) };
+                let answer = Return { id: call.id, value: self.answer(connection, pid, &call) };
                 match self.clients[position].stream.write(&answer.encode()) {
                     Ok(sent) if sent == answer.encode().len() => Verdict::Stay,
                     Ok(_) => Verdict::StopReading("does not read what it is told"),
@@ -473,14 +473,15 @@ impl Server<'_> {
     }
 
     /// Executes a member's call.
-    fn answer(&mut self, connection: u32, call: &Call) -> u64 {
+    fn answer(&mut self, connection: u32, pid: Option<Pid>, call: &Call) -> u64 {
         let [procedure, a, b, _] = call.operands;
         match procedure {
             ANNOUNCE => {
                 let announced = Name::from_words(a, b).is_some_and(|name| self.members.announce(connection, name));
                 if announced {
                     counters::add(&self.counters.joins_total);
-                    tracing::info!(row = a, incarnation = b, connection, "a compute node joined");
+                    let pid = pid.map(Pid::as_raw_nonzero);
+                    tracing::info!(row = a, incarnation = b, connection, pid, "a compute node joined");
                 } else {
                     tracing::warn!(
                         row = a,
@@ -515,6 +516,7 @@ impl Server<'_> {
         // No process can have announced what is not a name.
         let Some(name) = name else { return Reply::Done };
         let mut reply = Reply::Done;
+        let mut are_calls_over = true;
         for connection in self.members.fence(name) {
             let member = self.clients.iter_mut().find_map(|client| match &mut client.stage {
                 Stage::Member(member) if member.connection == connection => Some(member),
@@ -527,6 +529,7 @@ impl Server<'_> {
                 let dead = self.members.forget(connection);
                 self.counters.deaths_total.fetch_add(dead.len() as u64, Ordering::Relaxed);
                 tell_deaths(self.options, dead, member, lines, "is gone");
+                are_calls_over &= self.calls.as_ref().is_none_or(|calls| calls.quiesce(Some(connection)));
                 continue;
             }
             let killed = member.process.as_ref().is_some_and(|process| process.kill().is_ok());
@@ -548,6 +551,10 @@ impl Server<'_> {
                 (true, reply) => reply,
                 (false, _) => Reply::Impossible,
             };
+        }
+        // A process that has ended, or has left, may have left a call behind that changes something.
+        if reply == Reply::Done && !(are_calls_over && self.calls.as_ref().is_none_or(|calls| calls.quiesce(None))) {
+            return Reply::Pending;
         }
         reply
     }

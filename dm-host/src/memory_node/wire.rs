@@ -1,4 +1,4 @@
-//! The greeting over a Unix socket, version 4; both ends' messages after it are in `message`.
+//! The greeting over a Unix socket, version 5; both ends' messages after it are in `message`.
 //!
 //! [`Answer::Welcome`] comes with the region's file descriptor, and with that of the slots for calls, if it says so; with any other answer all that follows is zero.
 
@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Una
 pub const MAGIC: [u8; 8] = *b"dm-memd\n";
 
 /// The version of this protocol.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bytes of a [`Hello`].
 pub const HELLO_BYTES: usize = size_of::<Head>();

@@ -18,7 +18,10 @@ pub enum InUse {
 impl std::fmt::Display for InUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Open => "has it open: close it there, or run dm repair if that process is dead",
+            Self::Open => {
+                "has it open: close it there (the log of a memory node names each row's process), or run dm repair if that \
+                 process is dead"
+            }
             Self::Fenced => "was to drop it, and was fenced meanwhile: join anew",
             Self::Unknown => "has not said which index it has open: it has no recovery, or is about to open one",
         })

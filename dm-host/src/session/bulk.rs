@@ -113,8 +113,9 @@ pub(super) fn shape_of(parameters: &IndexParameters) -> Shape {
     Shape {
         key_bytes: parameters.key_bytes(),
         value_bytes: parameters.value_bytes(),
-        have_lengths: parameters.items.is_some(),
+        have_lengths: parameters.any_length.is_some(),
         page_records: Spending::default().page_records,
+        takes_last: parameters.scans_down(),
     }
 }
 

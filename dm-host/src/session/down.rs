@@ -1,7 +1,8 @@
 //! Going down a range of keys.
 //!
-//! The indexes scan upwards only. So a page of the highest records is found by asking for pages from some key up to the
-//! end of the range: a *probe*. What it brings decides what follows.
+//! Some indexes have pages of the last records of a range (`Shape::takes_last`): then the range ends before each page that
+//! was delivered. The others scan upwards only. There a page of the highest records is found by asking for pages from some
+//! key up to the end of the range: a *probe*. What it brings decides what follows.
 //!
 //! ```text
 //!  low ─────────────── floor ──────────── probe ──────────── high
@@ -24,6 +25,7 @@
 //! overlap.
 
 use super::page::Page;
+use super::request::Shape;
 use super::table::typed::above;
 use std::ops::Bound;
 
@@ -64,6 +66,8 @@ pub(super) struct Down {
     /// How long keys are, or the longest.
     key_bytes: usize,
     have_lengths: bool,
+    /// Pages are of the last records.
+    pub(super) takes_last: bool,
 }
 
 fn key_of(bound: &Bound<Vec<u8>>) -> Option<&[u8]> {
@@ -87,9 +91,11 @@ fn number(key: &[u8], at: usize) -> u128 {
 }
 
 impl Down {
-    pub(super) const fn new(low: Bound<Vec<u8>>, high: Bound<Vec<u8>>, key_bytes: usize, have_lengths: bool) -> Self {
+    pub(super) const fn new(low: Bound<Vec<u8>>, high: Bound<Vec<u8>>, shape: &Shape) -> Self {
         let (floor, guess) = (None, None);
-        Self { low, high, floor, climbs: false, guess, page_records: 0, ended: false, key_bytes, have_lengths }
+        let Shape { key_bytes, have_lengths, takes_last, .. } = *shape;
+        let page_records = 0;
+        Self { low, high, floor, climbs: false, guess, page_records, ended: false, key_bytes, have_lengths, takes_last }
     }
 
     /// The bounds of the next probe; the same until its page is [`Down::take`]n. `None`: there is nothing left.
@@ -138,6 +144,13 @@ impl Down {
 
     /// Takes the page of the probe. Returns whether it has the last records of the range, which are to be delivered.
     pub(super) fn take(&mut self, page: &Page) -> bool {
+        if self.takes_last {
+            if let Some((first, _)) = page.record(0) {
+                self.high = Bound::Excluded(first.to_vec());
+            }
+            self.ended = !page.has_more();
+            return !page.is_empty();
+        }
         if let Some(Bound::Excluded(last)) = page.cursor() {
             self.climbs = false;
             self.floor = Some(last.to_vec());
@@ -203,7 +216,8 @@ mod tests {
         (key_bytes, have_lengths): (usize, bool),
         records: usize,
     ) -> (Vec<Vec<u8>>, usize, usize) {
-        let mut down = Down::new(low, high, key_bytes, have_lengths);
+        let shape = Shape { key_bytes, value_bytes: 0, have_lengths, page_records: records, takes_last: false };
+        let mut down = Down::new(low, high, &shape);
         let (mut found, mut first, mut probes) = (Vec::new(), 0, 0);
         while let Some((low, high)) = down.probe() {
             probes += 1;

@@ -110,7 +110,7 @@ impl Session {
     /// current at some instant of the call. No record is left out that was there throughout the call. The page is not a
     /// snapshot. [`Page::cursor`] is the `low` of the next page.
     pub fn page<'a>(&'a self, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>, records: usize) -> Call<'a, Page> {
-        self.page_of(low.map(Cow::Borrowed), high.map(Cow::Borrowed), records)
+        self.page_of(low.map(Cow::Borrowed), high.map(Cow::Borrowed), records, false)
     }
 
     pub(super) fn page_of<'a>(
@@ -118,8 +118,9 @@ impl Session {
         low: Bound<Cow<'a, [u8]>>,
         high: Bound<Cow<'a, [u8]>>,
         records: usize,
+        down: bool,
     ) -> Call<'a, Page> {
-        Call::new(self, self.shape().page(low, high, records))
+        Call::new(self, self.shape().page_towards(low, high, records, down))
     }
 
     /// The records between `low` and `high`, in ascending order, as an iterator that blocks for each page, or a stream.

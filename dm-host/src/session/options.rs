@@ -3,6 +3,7 @@
 use super::{OpenError, SharedRow};
 use crate::assembly::Spending;
 use crate::compute_node::Membership;
+use crate::kinds::IndexParameters;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
@@ -17,6 +18,9 @@ const QUEUE_SLOTS_MAX: usize = 1 << 16;
 const LOCAL_HANDLES_MAX: usize = 1024;
 /// The redo records of so many handles and a worker fit into the smallest chunks of an embedded pool.
 const LOCAL_HANDLES_DEFAULT: usize = 4;
+
+/// Operations of other compute nodes that a session executes at a time.
+const FORWARD_LANES: usize = 2;
 
 /// How a session works.
 #[derive(Clone, Debug)]
@@ -42,6 +46,17 @@ pub struct SessionOptions {
     pub membership: Membership,
     /// The row under which the session takes part in the pool, with others of this process. `None`: a row of its own.
     pub row: Option<SharedRow>,
+    /// Where keys have owners (DEX): has operations on keys of another compute node executed by that one, and executes operations
+    /// of others on its own keys. Such an operation takes a READ and a call more, and two threads of this machine that wake each
+    /// other. `false`: it ends with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner), for callers that send operations to
+    /// the right session themselves. On RDMA devices calls go by way of the daemon of memory node 0, which needs threads for that
+    /// (`--call-threads`).
+    pub forward: bool,
+    /// Where keys have owners: the session takes its share of the keys from others when it opens, in the background, and gives its
+    /// keys to others when it closes. Shares are by load, and by number while no load has been counted. Without it a session
+    /// has the parts of the keys that its operations needed and nobody had, or that were moved to it
+    /// ([`Session::move_part`](super::Session::move_part)); when it closes, nobody has them.
+    pub shares_parts: bool,
     /// Where the session serves its statistics for Prometheus while it is open; port 0: any free port. `None`: nowhere.
     /// Sessions of one process may name the same address: its page then has all of them, told apart by labels.
     pub metrics: Option<SocketAddr>,
@@ -61,6 +76,8 @@ impl Default for SessionOptions {
             spending: Spending::default(),
             membership: Membership::default(),
             row: None,
+            forward: true,
+            shares_parts: false,
             metrics: None,
         }
     }
@@ -82,8 +99,30 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Lanes of the session: of its workers, of its local handles, and one for walks.
+    /// The options of a session of an index with these parameters: keys of most have no owners.
+    pub(super) fn fitted(&self, parameters: &IndexParameters) -> Self {
+        let has_owners = parameters.has_log() && parameters.any_length.is_none();
+        Self { forward: self.forward && has_owners, ..self.clone() }
+    }
+
+    /// Lanes of its workers, and of its local handles.
+    pub(super) const fn own_lanes(&self) -> usize {
+        self.workers.saturating_add(self.local_handles).saturating_mul(self.lanes_per_worker)
+    }
+
+    /// Lanes for operations of other compute nodes.
+    pub(super) const fn forward_lanes(&self) -> usize {
+        if !self.forward {
+            0
+        } else if self.lanes_per_worker < FORWARD_LANES {
+            self.lanes_per_worker
+        } else {
+            FORWARD_LANES
+        }
+    }
+
+    /// Lanes of the session: its own, those for other compute nodes, and one for walks.
     pub(super) const fn lanes(&self) -> usize {
-        self.workers.saturating_add(self.local_handles).saturating_mul(self.lanes_per_worker).saturating_add(1)
+        self.own_lanes().saturating_add(self.forward_lanes() + 1)
     }
 }

@@ -76,6 +76,11 @@ impl Page {
         self.places.iter().map(|&[key, value, end]| (&self.bytes[key..value], &self.bytes[value..end]))
     }
 
+    /// Whether there may be more records: behind the last one or, of a page that was asked for downwards, before the first.
+    pub(super) const fn has_more(&self) -> bool {
+        self.more
+    }
+
     /// Where the next page begins, if there may be one: behind the last key. It stays valid whatever happens to the
     /// index meanwhile, and across restarts.
     pub fn cursor(&self) -> Option<Bound<&[u8]>> {

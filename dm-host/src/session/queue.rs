@@ -33,7 +33,7 @@ use super::deadline::Deadline;
 use super::error::SessionError;
 use super::statistics::WorkerSums;
 use crate::worker::Finished;
-use dm_core::operation::{Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
+use dm_core::operation::{Effect, OpError, Operation, Outcome, Part, ScratchPlan};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -175,20 +175,15 @@ impl Body {
         if let Some(deadline) = self.deadline {
             operation.deadline_ns = deadline.left()?.as_nanos().min(u128::from(u64::MAX)) as u64;
         }
-        let parts: &[(Part, &Bytes)] = match operation.kind {
-            OperationKind::Get | OperationKind::Delete => &[(Part::Key, &self.key)],
-            OperationKind::Scan => &[(Part::Key, &self.key), (Part::KeyHigh, &self.key_high)],
-            OperationKind::Insert | OperationKind::Update | OperationKind::Upsert => {
-                &[(Part::Key, &self.key), (Part::Value, &self.value)]
-            }
-            OperationKind::DeleteIf => &[(Part::Key, &self.key), (Part::Expected, &self.expected)],
-            OperationKind::UpdateIf => {
-                &[(Part::Key, &self.key), (Part::Value, &self.value), (Part::Expected, &self.expected)]
-            }
-        };
-        for (part, bytes) in parts {
+        for &part in operation.kind.parts() {
+            let bytes = match part {
+                Part::Key => &self.key,
+                Part::KeyHigh => &self.key_high,
+                Part::Value | Part::Output => &self.value,
+                Part::Expected => &self.expected,
+            };
             // Lengths were checked when the call was made.
-            let _ = plan.put(scratch, *part, bytes);
+            let _ = plan.put(scratch, part, bytes);
         }
         Ok(operation)
     }

@@ -110,6 +110,8 @@ pub(super) struct Shape {
     /// Whether keys and values have any length; the sizes then are those of the longest.
     pub(super) have_lengths: bool,
     pub(super) page_records: usize,
+    /// Whether the index scans downwards.
+    pub(super) takes_last: bool,
 }
 
 impl Shape {
@@ -266,6 +268,21 @@ impl Shape {
         high: Bound<Cow<'a, [u8]>>,
         records: usize,
     ) -> Request<'a, Page> {
-        Request::new(self.range(low, high, records), |outcome, body: &mut Body, _| Ok(Page::take(outcome, body)))
+        self.page_towards(low, high, records, false)
+    }
+
+    /// With `down`, of the last records of the range.
+    pub(super) fn page_towards<'a>(
+        &self,
+        low: Bound<Cow<'a, [u8]>>,
+        high: Bound<Cow<'a, [u8]>>,
+        records: usize,
+        down: bool,
+    ) -> Request<'a, Page> {
+        let mut arguments = self.range(low, high, records);
+        if let Ok(arguments) = &mut arguments {
+            arguments.operation.down = down;
+        }
+        Request::new(arguments, |outcome, body: &mut Body, _| Ok(Page::take(outcome, body)))
     }
 }

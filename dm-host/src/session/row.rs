@@ -19,7 +19,9 @@
 //! and keeps the futures of its operations in slots of their size. So an operation allocates nothing, and no call is
 //! virtual. A worker of several indexes would have futures of several sizes, scratch of the largest plan, and a set of indexes that
 //! changes while it runs. An idle worker costs a thread that sleeps, its scratch, and on RDMA one queue pair per memory node. A
-//! program with many small indexes gives each one worker with few lanes. Shared workers would pay where there are more indexes than
+//! program with many small indexes gives each one worker with few lanes. Measured on shared memory, with two lanes and a cache of
+//! 64 KiB each: 100 open indexes have 200 threads, a worker and a supervisor each, and 2 MB each; while nobody calls, they took 7 % of
+//! a processor (a build for tests, on a busy machine). Shared workers would pay where there are more indexes than
 //! processors and all are busy.
 //!
 //! Caches are per index too, since an index cache is made for one size of keys. [`Spending`](crate::assembly::Spending) of each

@@ -47,19 +47,17 @@ impl Cursor {
     fn rev(self) -> Self {
         let given = self.record().map(|(key, _)| Bound::Excluded(key.to_vec()));
         let left = match self.left {
-            Left::Up { low, high } => {
-                let Shape { key_bytes, have_lengths, .. } = self.shape;
-                Left::Down(Down::new(given.unwrap_or(low), high, key_bytes, have_lengths))
-            }
+            Left::Up { low, high } => Left::Down(Down::new(given.unwrap_or(low), high, &self.shape)),
             Left::Down(Down { low, high, .. }) => Left::Up { low, high: given.unwrap_or(high) },
         };
         Self { left, page: None, at: 0, shape: self.shape }
     }
 
-    /// Goes to the next record; `fetch` gets the page between two bounds. It is asked for the same page until it has one.
+    /// Goes to the next record; `fetch` gets the page between two bounds, of the first records there or, if it is told so, of
+    /// the last. It is asked for the same page until it has one.
     fn advance_by(
         &mut self,
-        mut fetch: impl FnMut(&Bound<Vec<u8>>, &Bound<Vec<u8>>) -> PagePoll,
+        mut fetch: impl FnMut(&Bound<Vec<u8>>, &Bound<Vec<u8>>, bool) -> PagePoll,
     ) -> Poll<Option<Result<(), SessionError>>> {
         if self.page.as_ref().is_some_and(|page| self.at < page.len()) {
             self.at += 1;
@@ -74,10 +72,10 @@ impl Cursor {
                             None => return Poll::Ready(None),
                         }
                     }
-                    ready!(fetch(low, high))
+                    ready!(fetch(low, high, false))
                 }
                 Left::Down(down) => match down.probe() {
-                    Some((low, high)) => ready!(fetch(&low, &high)),
+                    Some((low, high)) => ready!(fetch(&low, &high, down.takes_last)),
                     None => return Poll::Ready(None),
                 },
             };
@@ -162,13 +160,14 @@ impl<'s> Scan<'s> {
 
     /// The records that are left, in the other order: of a new scan from the last one down.
     ///
-    /// The indexes scan upwards only, so a page of the highest records is searched for: by pages from some key up to the
-    /// end, each of which tells where to try next. **What it costs:** a range with no more records than a page takes one
-    /// page, as upwards. Otherwise the first page takes a search, of one page for each halving of the key space between the
-    /// records and the end of the range, and of what the records leave of it: 20 to 50 pages for a million records. From
-    /// then on a page takes one or two if keys are numbers that are spread evenly, about ten if they are texts of digits, and
-    /// a search anew where there are gaps. Upwards, a page
-    /// takes one. If you go down a lot, store keys so that up is the way to go, such as `u64::MAX - time`.
+    /// **What it costs:** Sherman and CHIME, with keys and values of one size, have pages of the last records of a range: they
+    /// cost as many round trips as upwards. The others, and keys of any length, scan upwards only. There a page of the highest
+    /// records is searched for: by pages from some key up to the end, each of which tells where to try next. A range with no
+    /// more records than a page takes one page, as upwards. Otherwise the first page takes a search, of one page for each
+    /// halving of the key space between the records and the end of the range, and of what the records leave of it: 20 to 50
+    /// pages for a million records. From then on a page takes one or two if keys are numbers that are spread evenly, about ten
+    /// if they are texts of digits, and a search anew where there are gaps. Upwards, a page takes one. If you go down a lot
+    /// there, store keys so that up is the way to go, such as `u64::MAX - time`.
     #[must_use]
     pub fn rev(self) -> Self {
         Self { session: self.session, cursor: self.cursor.rev(), pending: None }
@@ -208,15 +207,15 @@ impl<'s> Scan<'s> {
     ) -> Poll<Option<Result<(), SessionError>>> {
         let Self { session, cursor, pending } = self;
         let session: &SessionOf<'s> = session;
-        cursor.advance_by(|low, high| {
+        cursor.advance_by(|low, high, down| {
             let call = pending.get_or_insert_with(|| {
                 let (low, high) = (low.clone().map(Cow::Owned), high.clone().map(Cow::Owned));
                 match session {
                     SessionOf::Lent(session) => {
                         let session: &'s Session = session;
-                        session.page_of(low, high, session.page_records())
+                        session.page_of(low, high, session.page_records(), down)
                     }
-                    SessionOf::Own(session) => session.page_of(low, high, session.page_records()).owned(),
+                    SessionOf::Own(session) => session.page_of(low, high, session.page_records(), down).owned(),
                 }
             });
             let result = ready!(fetch(call));
@@ -298,9 +297,9 @@ impl<'s> LocalScan<'s> {
 
     fn advance(&mut self) -> Option<Result<(), SessionError>> {
         let shape = self.local.shape();
-        let fetch = |low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>| {
+        let fetch = |low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>, down: bool| {
             let bound = |bound: &Bound<Vec<u8>>| bound.clone().map(Cow::Owned);
-            Poll::Ready(self.local.run(shape.page(bound(low), bound(high), shape.page_records)))
+            Poll::Ready(self.local.run(shape.page_towards(bound(low), bound(high), shape.page_records, down)))
         };
         match self.cursor.advance_by(fetch) {
             Poll::Ready(result) => result,

@@ -5,8 +5,10 @@
 //!      └─ thread::scope: everything below borrows the index, and ends before the storage does
 //!           ├─ worker 0: its own fabric and lanes ◄── queue 0
 //!           ├─ worker 1 ...                       ◄── queue 1
+//!           ├─ forward, where keys have owners: lanes for operations of other compute nodes
 //!           ├─ validator, while a walk is asked for: a lane of its own
-//!           └─ orphan collector, once a lease, for as long as it takes: the same lane
+//!           ├─ orphan collector, once a lease, for as long as it takes: the same lane
+//!           └─ keeper of parts, where keys have owners: the same lane (super::parts)
 //! ```
 //!
 //! The supervisor sleeps. Every [`TICK`] it publishes the cache's size and, if lanes are parked, wakes them so that
@@ -15,22 +17,25 @@
 //! compute node leaves the pool.
 
 use super::error::{OpenError, SessionError};
+use super::forward::{self, Inbox};
 use super::local::{Host, LocalWork};
+use super::parts::{self, Ask};
 use super::queue::{End, Queue, QueueWork};
 use super::row::Seat;
-use super::watch::{Watch, Watched};
+use super::walker::Walker;
+use super::watch::{Watch, Watched, lanes_of};
 use super::{SessionOptions, Shared};
 use crate::assembly::Spending;
 use crate::fabric::any::AnyFabric;
 use crate::kinds::IndexParameters;
-use crate::solo::{block_on, block_on_index};
+use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::index::Index;
+use dm_core::index::balance::Move;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError};
 use dm_core::remote::catalog::IndexEntry;
-use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::LaneId;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -52,26 +57,14 @@ const COLLECTION_PAUSE: Duration = Duration::from_millis(5);
 /// How often the supervisor checks parked lanes. An operation in a local lock queue may notice its deadline this late.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often a compute node looks whether others have asked for its parts of the keys, where keys have owners: the pause of a
-/// part that moves is mostly this. It costs one READ.
-const KEEP: Duration = Duration::from_millis(20);
-
 /// Commands to the supervisor.
 pub(super) enum Command {
     /// Walk over the index and validate it.
     Validate(Sender<Result<Census, SessionError>>),
-    /// Have a part of the keys moved to another compute node.
-    Move(Move, Sender<Result<(), SessionError>>),
+    /// Have parts of the keys moved to other compute nodes.
+    Move((Ask, Duration), Sender<Result<Vec<Move>, SessionError>>),
     /// Finish what is queued and end.
     Close,
-}
-
-/// A part of the keys that is to move.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Move {
-    pub(super) part: u32,
-    pub(super) to: RowId,
-    pub(super) wait: Duration,
 }
 
 /// Where a supervisor reports that the session is open, or why it is not.
@@ -99,13 +92,6 @@ impl Drop for Closing {
     }
 }
 
-/// The lane that walks run on. There is one, so walks take turns.
-struct Walker {
-    fabric: AnyFabric,
-    scratch: Vec<u8>,
-    id: LaneId,
-}
-
 impl Supervisor {
     /// Runs the session to its end.
     pub(super) fn run(mut self, ready: &Ready) {
@@ -117,7 +103,8 @@ impl Supervisor {
         let lanes = first_lane + self.options.lanes();
         let spending = Spending { lanes, first_lane, ..self.options.spending.clone() };
         let assembled = node.with_index(&self.entry, &self.parameters, &spending, |any| {
-            let index = Watched { index: &any, nodes: node.pool().nodes(), watch: &watch };
+            let nodes = node.pool().nodes();
+            let index = Watched::new(&any, nodes, &watch, self.entry.number, self.options.forward);
             let scratch = vec![0; index.plan().total_bytes];
             let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16 - 1) });
             self.serve(&index, &walker, fabrics, &watch, ready);
@@ -144,7 +131,9 @@ impl Supervisor {
         let (workers, lanes) = (self.options.workers, self.options.lanes_per_worker);
         let spin = self.options.spin;
         let first_lane = self.seat.first_lane;
-        let wakes = &Wakes::new(workers + self.options.local_handles, lanes).from_lane(first_lane);
+        // One more for the lanes that serve others.
+        let wakes = &Wakes::new(workers + self.options.local_handles + 1, lanes).from_lane(first_lane);
+        let others = index.for_others();
         let waits = {
             // Before operations ask for memory. Otherwise every new session would be granted new chunks, and find out
             // later that chunks of departed sessions were free to collect.
@@ -155,6 +144,8 @@ impl Supervisor {
         };
         thread::scope(|scope| {
             let mut threads = Vec::new();
+            let mut fabrics = fabrics;
+            let for_others = if self.options.forward { fabrics.pop() } else { None };
             for (at, fabric) in fabrics.into_iter().enumerate() {
                 let queue = &self.shared.queues[at];
                 let first = LaneId((first_lane + at * lanes) as u16);
@@ -172,6 +163,17 @@ impl Supervisor {
                     }
                 }
             }
+            if let Some(fabric) = for_others
+                && let Some(inbox) = Inbox::new(index.nodes, &fabric, self.seat.node.member().row, self.entry.number)
+            {
+                let first = LaneId((first_lane + self.options.own_lanes()) as u16);
+                let (others, shared, lanes) = (&others, &self.shared, self.options.forward_lanes());
+                let serve = move || forward::serve_others(others, fabric, &inbox, (first, lanes), wakes, shared);
+                match thread::Builder::new().name("dm-forward".to_owned()).spawn_scoped(scope, serve) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => tracing::warn!("starting a thread for operations of other compute nodes: {error}"),
+                }
+            }
             self.publish(index);
             // The index stays until no local handle has a part of it.
             self.shared.lending.lend(&Lent { index, wakes }, || {
@@ -187,6 +189,9 @@ impl Supervisor {
                 }
             }
         });
+        if self.options.shares_parts && !watch.any_unsettled() {
+            parts::give(index, walker, self.seat.node.member().row);
+        }
         // A lane that could not be settled may have changed what is given up. Then a sweep of the row finds it.
         if !watch.any_unsettled()
             && let Err(error) = give_up(index, walker)
@@ -210,7 +215,8 @@ impl Supervisor {
         let (keeping, closing) = (Closing::default(), Closing::default());
         if index.has_parts() {
             let closes = Arc::clone(&keeping.0);
-            let keep = move || keep_parts(index, walker, &closes);
+            let share = self.options.shares_parts.then(|| self.seat.node.member().row);
+            let keep = move || parts::keep(index, walker, &closes, share);
             if let Err(error) = thread::Builder::new().name("dm-keep".to_owned()).spawn_scoped(scope, keep) {
                 tracing::warn!("starting a thread that gives up parts that others ask for: {error}");
             }
@@ -267,9 +273,9 @@ impl Supervisor {
                     }
                 }
                 Ok(Command::Move(what, answer)) => {
+                    let me = self.seat.node.member().row;
                     let moves = move || {
-                        let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
-                        let _ = answer.send(move_part(index, &mut walker, what));
+                        let _ = answer.send(parts::ask(index, walker, me, what));
                     };
                     if let Err(error) = thread::Builder::new().name("dm-move".to_owned()).spawn_scoped(scope, moves) {
                         tracing::warn!("starting a thread to move a part of the keys: {error}");
@@ -321,12 +327,6 @@ fn work(
     }
 }
 
-/// Lanes from `first` on, with scratch each.
-fn lanes_of<'m>(index: &Watched<'_, impl Index>, first: LaneId, scratch: &'m mut [u8]) -> Vec<Lane<'m>> {
-    let lanes = scratch.chunks_exact_mut(index.plan().total_bytes).zip(first.0..);
-    lanes.map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect()
-}
-
 /// The index, for local handles.
 struct Lent<'x, 'i, I> {
     index: &'x Watched<'i, I>,
@@ -353,53 +353,15 @@ impl<I: Index + Sync> Host for Lent<'_, '_, I> {
     }
 }
 
-/// Gives up parts of the keys that others have asked for, and takes those that are kept for this compute node, until the session
-/// closes.
-fn keep_parts(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>, closes: &AtomicBool) {
-    while !closes.load(Ordering::Relaxed) {
-        thread::sleep(KEEP);
-        // If a walk has the lane, this is tried again later.
-        let Ok(mut walker) = walker.try_lock() else { continue };
-        let Walker { fabric, scratch, id } = &mut *walker;
-        let lane = Lane::new(*id, scratch);
-        if let Err(error) = settled(index, fabric, &lane, index.keep_parts(&lane)) {
-            tracing::debug!("parts that others ask for are not given up yet: {error}");
-        }
-    }
-}
-
-fn move_part(index: &Watched<'_, impl Index>, walker: &mut Walker, what: Move) -> Result<(), SessionError> {
-    let Walker { fabric, scratch, id } = walker;
-    let lane = Lane::new(*id, scratch);
-    let wait_ns = u64::try_from(what.wait.as_nanos()).unwrap_or(u64::MAX);
-    let moved = settled(index, fabric, &lane, index.move_part(&lane, what.part, what.to, wait_ns));
-    moved.map_err(SessionError::Operation)
-}
-
 fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, SessionError> {
-    let Walker { fabric, scratch, id } = walker;
-    let lane = Lane::new(*id, scratch);
-    settled(index, fabric, &lane, index.validate(&lane)).map_err(SessionError::Operation)
+    walker.run(index, async |lane| index.validate(lane).await).map_err(SessionError::Operation)
 }
 
 /// Gives up what only this compute node has of the index. No lane but the walker's is left. If it fails, others must not take
 /// the row for one that has left nothing: something in the pool may still name it.
 fn give_up(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>) -> Result<(), OpError> {
     let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
-    let Walker { fabric, scratch, id } = &mut *walker;
-    let lane = Lane::new(*id, scratch);
-    settled(index, fabric, &lane, index.leave(&lane))
-}
-
-/// Runs something on the lane, and settles the lane if that gave up under a lock. Ties the lane's lifetime to the fabric's.
-fn settled<R>(
-    index: &Watched<'_, impl Index>,
-    fabric: &mut AnyFabric,
-    lane: &Lane<'_>,
-    doing: impl Future<Output = Result<R, OpError>>,
-) -> Result<R, OpError> {
-    let (done, settled) = block_on_index(fabric, lane, index, doing);
-    settled.and(done)
+    walker.run(index, async |lane| index.leave(lane).await)
 }
 
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.

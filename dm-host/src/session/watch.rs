@@ -15,13 +15,15 @@
 use crate::fabric::any::Node;
 use dm_core::error::VerbError;
 use dm_core::index::Index;
+use dm_core::index::forward::{self, Forwarder, ROOM_BYTES};
 use dm_core::lane::{Lane, Stage};
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::recovery::Swept;
-use dm_core::remote::catalog::IndexSet;
+use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::{Assumptions, Label, Status, Verb};
+use dm_core::remote::owners::{LoadWord, OwnerWord};
+use dm_core::verbs::{Assumptions, Label, LaneId, Status, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,6 +63,25 @@ pub(super) struct Watched<'i, I> {
     pub(super) index: &'i I,
     pub(super) nodes: &'i [Node],
     pub(super) watch: &'i Watch,
+    /// As the index's own; behind it room for messages, if operations are forwarded.
+    pub(super) plan: ScratchPlan,
+    /// `None`: operations are not forwarded.
+    pub(super) forwarder: Option<Forwarder>,
+}
+
+impl<'i, I: Index> Watched<'i, I> {
+    /// Of index `number`.
+    pub(super) fn new(index: &'i I, nodes: &'i [Node], watch: &'i Watch, number: IndexNumber, forwards: bool) -> Self {
+        let mut plan = index.plan().clone();
+        let room = forwards.then(|| plan.take(ROOM_BYTES));
+        let forwarder = room.map(|room| Forwarder { index: number, room });
+        Self { index, nodes, watch, plan, forwarder }
+    }
+
+    /// The same, for operations of other compute nodes.
+    pub(super) fn for_others(&self) -> Self {
+        Self { index: self.index, nodes: self.nodes, watch: self.watch, plan: self.plan.clone(), forwarder: None }
+    }
 }
 
 /// Counts a lane as parked while it exists.
@@ -138,9 +159,15 @@ impl<I: Index> Watched<'_, I> {
     }
 }
 
+/// Lanes from `first` on, with scratch each.
+pub(super) fn lanes_of<'m>(index: &Watched<'_, impl Index>, first: LaneId, scratch: &'m mut [u8]) -> Vec<Lane<'m>> {
+    let lanes = scratch.chunks_exact_mut(index.plan().total_bytes).zip(first.0..);
+    lanes.map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect()
+}
+
 impl<I: Index> Index for Watched<'_, I> {
     fn plan(&self) -> &ScratchPlan {
-        self.index.plan()
+        &self.plan
     }
 
     fn assumptions(&self) -> Assumptions {
@@ -148,7 +175,13 @@ impl<I: Index> Index for Watched<'_, I> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
-        self.guard(lane, operation.wait_ns(), self.index.execute(lane, operation)).await
+        let wait_ns = operation.wait_ns();
+        match &self.forwarder {
+            None => self.guard(lane, wait_ns, self.index.execute(lane, operation)).await,
+            Some(forwarder) => {
+                self.guard(lane, wait_ns, forward::execute(self.index, lane, operation, forwarder)).await
+            }
+        }
     }
 
     async fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
@@ -202,6 +235,10 @@ impl<I: Index> Index for Watched<'_, I> {
     async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
         // It looks at its own deadline, behind which it calls off what it has asked for.
         self.index.move_part(lane, part, to, wait_ns).await
+    }
+
+    fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
+        self.index.part(part)
     }
 
     fn part_of(&self, key: &[u8]) -> u32 {

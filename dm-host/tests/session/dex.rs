@@ -10,7 +10,7 @@ use dm_host::session::{Insert, Session, SessionError, Update};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const KEYS: u64 = 2000;
 
@@ -24,10 +24,16 @@ fn parameters(cut: Cut) -> Parameters {
 }
 
 fn open_cut(pool: &Arc<Pool>, cut: Cut) -> Session {
+    open_with(pool, cut, false)
+}
+
+fn open_with(pool: &Arc<Pool>, cut: Cut, shares_parts: bool) -> Session {
     let mut options = options(2, 4);
+    options.shares_parts = shares_parts;
     // Fewer pages than leaves, and a log that comes round: both are written back while the session is open, and at its end.
     options.spending.page_cache_bytes = 128 << 10;
     options.spending.log_lines = 0;
+    options.forward = false;
     Session::open_or_create(pool, "index", parameters(cut), &options).unwrap()
 }
 
@@ -140,4 +146,115 @@ fn parts_move_while_they_are_in_use() {
     let last = open(&pool);
     assert_eq!(last.validate().unwrap().records, KEYS);
     assert_eq!(last.get(&key(7)).wait().unwrap().as_deref(), Some(&value_of(8)[..]));
+}
+
+/// The session that serves a key.
+fn server(sessions: &[Session], n: u64) -> Option<&Session> {
+    sessions.iter().find(|session| session.get(&key(n)).wait().is_ok())
+}
+
+#[test]
+fn a_skewed_load_is_evened_and_nothing_is_lost() {
+    let pool = pool_here(2);
+    let sessions = [open(&pool), open(&pool)];
+    let wait = Duration::from_mins(1);
+    let rows = sessions.each_ref().map(|session| session.member().row);
+    let records: Vec<_> = (0..KEYS).map(|n| (key(n), value_of(0))).collect();
+    for put in sessions[0].multi_put(&records).wait() {
+        put.unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    let (moves, again, values) = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            // Of 17 updates, 10 are in the first part, and 5 in the second. An update that is refused changes nothing.
+            let (mut rng, mut values, mut count) = (1_u64, vec![0; KEYS as usize], 0_u64);
+            while !is_over.load(Ordering::Relaxed) {
+                rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let part = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 3][(rng >> 33) as usize % 17];
+                let n = part * (KEYS / 4) + (rng >> 40) % (KEYS / 4);
+                count += 1;
+                let updated = sessions.iter().any(|session| {
+                    let updated = session.update(&key(n), &value_of(count)).wait();
+                    assert!(matches!(updated, Ok(Update::Updated) | Err(SessionError::Operation(_))), "{updated:?}");
+                    updated.is_ok()
+                });
+                if updated {
+                    values[n as usize] = count;
+                }
+            }
+            values
+        });
+        thread::sleep(Duration::from_millis(1500));
+        // It has no part yet, and asks itself.
+        let moves = sessions[1].balance_parts(wait);
+        // The new owner says its load the second time that it looks.
+        thread::sleep(Duration::from_millis(200));
+        let again = sessions[0].balance_parts(wait);
+        thread::sleep(Duration::from_millis(100));
+        is_over.store(true, Ordering::Relaxed);
+        (moves.unwrap(), again.unwrap(), writer.join().unwrap())
+    });
+    assert!(again.iter().all(|step| step.part != 0), "its load goes with the part: {again:?}");
+    let moves: Vec<_> = moves.iter().map(|step| (step.part, step.from, step.to)).collect();
+    assert_eq!(moves, [(0, rows[0], rows[1])], "10 of 17 go; any other part would leave more");
+    let got = sessions.each_ref().map(|session| session.get(&key(0)).wait());
+    assert!(refused(&got[0]) && got[1].is_ok(), "{got:?}, then {again:?}");
+    for (n, value) in (0..).zip(&values) {
+        let session = server(&sessions, n).unwrap();
+        assert_eq!(session.get(&key(n)).wait().unwrap().as_deref(), Some(&value_of(*value)[..]), "key {n}");
+    }
+    drop(sessions);
+    assert_eq!(open(&pool).validate().unwrap().records, KEYS);
+}
+
+#[test]
+fn sessions_that_share_take_their_part_when_they_open_and_leave_it_to_others() {
+    let pool = pool_here(2);
+    let share = || open_with(&pool, Cut::Even { first: 0, last: KEYS - 1 }, true);
+    let first = share();
+    let records: Vec<_> = (0..KEYS).map(|n| (key(n), value_of(n))).collect();
+    for put in first.multi_put(&records).wait() {
+        put.unwrap();
+    }
+    // Each part gets the same number of gets, from the session that serves it.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (first, is_over) = (first.clone(), Arc::clone(&is_over));
+        thread::spawn(move || {
+            for n in (0..).map(|n: u64| n * 7 % KEYS).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                let _ = first.get(&key(n)).wait();
+            }
+        })
+    };
+    thread::sleep(Duration::from_secs(3));
+    let second = share();
+    let parts_of = |session: &Session| {
+        let parts = (0..4).filter(|part| session.get(&key(part * KEYS / 4)).wait().is_ok());
+        parts.collect::<Vec<_>>()
+    };
+    let since = Instant::now();
+    let gone = loop {
+        let gone: Vec<_> = (0..4).filter(|part| refused(&first.get(&key(part * KEYS / 4)).wait())).collect();
+        if gone.len() == 2 || since.elapsed() > Duration::from_secs(20) {
+            break gone;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    is_over.store(true, Ordering::Relaxed);
+    reader.join().unwrap();
+    assert_eq!(gone.len(), 2, "half of the parts: {gone:?}");
+    assert_eq!(parts_of(&second), gone, "it need not have asked for a key");
+    // This one takes what nobody has.
+    let third = open(&pool);
+    assert_eq!(parts_of(&third), []);
+    second.close();
+    assert_eq!(parts_of(&third), [], "they are the first one's, or kept for it");
+    assert_eq!(parts_of(&first), [0, 1, 2, 3]);
+    for (key, value) in &records {
+        assert_eq!(first.get(key).wait().unwrap().as_deref(), Some(&value[..]));
+    }
+    // Nobody else has a part.
+    first.close();
+    assert_eq!(parts_of(&third), [0, 1, 2, 3]);
+    assert_eq!(third.validate().unwrap().records, KEYS);
 }

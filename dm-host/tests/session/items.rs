@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 fn parameters(kind: IndexKind) -> IndexParameters {
     let sizes = Parameters { key_bytes_max: 1024, value_bytes_max: 4096 };
-    IndexParameters::with_items(kind, sizes).unwrap()
+    IndexParameters::with_any_length(kind, sizes).unwrap()
 }
 
 fn open(pool: &Arc<Pool>, kind: IndexKind, workers: usize) -> Session {
@@ -125,7 +125,7 @@ fn is_refused_with_its_limit(kind: IndexKind) {
     let refused = Session::open_or_create(&pool, "fixed", parameters(kind), &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "index \"fixed\" has keys and values of one size, not of any length");
     let sizes = Parameters { key_bytes_max: 5000, ..Parameters::DEFAULT };
-    let large = IndexParameters::with_items(kind, sizes).unwrap();
+    let large = IndexParameters::with_any_length(kind, sizes).unwrap();
     let refused = Session::open_or_create(&pool, "large", large, &options(1, 1)).unwrap_err();
     assert_eq!(refused.to_string(), "bytes of the longest key 5000: the index takes 1 to 4096");
 }

@@ -12,6 +12,7 @@ mod calls;
 mod closing;
 mod dex;
 mod dropping;
+mod forward;
 mod items;
 mod local;
 mod operations;

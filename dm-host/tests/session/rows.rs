@@ -152,7 +152,7 @@ fn a_row_has_one_log_and_lanes_for_its_sessions() {
         table.close();
         Table::<u64, u64>::open_with(&pool, "wide", &IndexOptions::new(), &more)
     });
-    assert!(matches!(refused, Err(OpenError::Option { given: 11, max: 5, .. })), "{:?}", refused.err());
+    assert!(matches!(refused, Err(OpenError::Option { given: 11, max: 7, .. })), "{:?}", refused.err());
     let elsewhere = self::pool();
     let refused = Table::<u64, u64>::open_with(&elsewhere, "wide", &IndexOptions::new(), &options);
     assert!(matches!(refused, Err(OpenError::OtherPool)));

@@ -4,6 +4,7 @@
 
 pub mod daemons;
 
+use dm_core::dex::parameters::{Cut, Parameters};
 use dm_host::pool::{EmbeddedOptions, Pool};
 use dm_host::region::LineMode;
 use dm_host::session::SessionOptions;
@@ -32,6 +33,20 @@ pub fn options(workers: usize, lanes_per_worker: usize) -> SessionOptions {
     let mut options = SessionOptions { workers, lanes_per_worker, queue_slots: 64, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
     options
+}
+
+/// A session with fewer pages than its index has leaves, and a log that comes round.
+pub fn small_pages() -> SessionOptions {
+    let mut options = options(1, 4);
+    options.spending.page_cache_bytes = 128 << 10;
+    options.spending.log_lines = 0;
+    options
+}
+
+/// An index whose keys below `keys` are in `entries` ranges.
+pub fn in_ranges(keys: u64, entries: u32) -> Parameters {
+    let cut = Cut::Even { first: 0, last: keys - 1 };
+    Parameters { entries, cut, ..Parameters::with_sizes(8, 8) }
 }
 
 /// A value that tells a sequence number, and whether it is whole.

@@ -61,13 +61,17 @@ impl<S: UnderItems> Subject for ItemsSubject<S> {
     }
 
     fn parameters(&self, shape: &Shape) -> IndexParameters {
-        self.0.parameters(&Self::below(shape)).below.with_items(Self::items(shape))
+        self.0.parameters(&Self::below(shape)).below.with_any_length(Self::items(shape))
     }
 
     fn node_bytes_max(&self, shape: &Shape) -> usize {
         let items = Self::items(shape);
         let block = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max)));
         self.0.node_bytes_max(&Self::below(shape)).max(block)
+    }
+
+    fn seals_entries(&self) -> bool {
+        self.0.seals_entries()
     }
 
     fn chunk_bytes_min(&self, shape: &Shape) -> usize {

@@ -12,6 +12,7 @@ use crate::fabric::{AnyFabric, peek};
 use dm_core::btree::Options;
 use dm_core::index::Index;
 use dm_core::lane::Lane;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::operation::{Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
@@ -126,9 +127,12 @@ fn switches() -> Vec<(&'static str, Options)> {
         ("default", on),
         ("no command combination", Options { combine: false, ..on }),
         ("no local queues", Options { hierarchical: false, ..on }),
-        ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+        ("READ when the lock is held", Options { chain_lock_read: ChainedRead::Never, ..on }),
         (SHARED_OPERATIONS, Options { rdwc: true, ..on }),
-        ("everything else", Options { combine: false, hierarchical: false, chain_lock_read: true, ..on }),
+        (
+            "everything else",
+            Options { combine: false, hierarchical: false, chain_lock_read: ChainedRead::Always, ..on },
+        ),
     ]
 }
 
@@ -153,6 +157,11 @@ pub trait Subject: Sync {
     fn chunk_bytes_min(&self, shape: &Shape) -> usize {
         let _ = shape;
         0
+    }
+
+    /// Whether a checksum covers each entry.
+    fn seals_entries(&self) -> bool {
+        false
     }
 
     /// Chunks of `chunk_bytes` that it takes besides those of nodes: for a table, or for a log.

@@ -3,6 +3,7 @@
 use super::items::UnderItems;
 use super::{Shape, Subject};
 use dm_core::btree::Options;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::sherman::parameters::Parameters;
 use dm_host::kinds::IndexParameters;
@@ -41,12 +42,12 @@ impl Subject for ShermanSubject {
             ("no command combination", Options { combine: false, ..on }),
             ("no local queues", Options { hierarchical: false, ..on }),
             ("whole-node writes", Options { entry_writes: false, ..on }),
-            ("READ chained to the lock", Options { chain_lock_read: true, ..on }),
+            ("READ when the lock is held", Options { chain_lock_read: ChainedRead::Never, ..on }),
             ("shared operations", Options { rdwc: true, ..on }),
         ];
         let off = Options { combine: false, hierarchical: false, entry_writes: false, ..on };
         switches.push(("the paper's baseline", off));
-        switches.push(("everything else", Options { chain_lock_read: true, combine: false, ..on }));
+        switches.push(("everything else", Options { chain_lock_read: ChainedRead::Always, combine: false, ..on }));
         switches
     }
 }

@@ -45,6 +45,10 @@ impl Subject for SmartSubject {
         false
     }
 
+    fn seals_entries(&self) -> bool {
+        true
+    }
+
     fn locks(&self, kind: OperationKind) -> bool {
         !matches!(kind, OperationKind::Get | OperationKind::Insert)
     }

@@ -1,12 +1,12 @@
 //! Memory of any content: a typed error or an outcome, never a panic, never an operation without an end.
 
 use super::{fill, runner};
-use crate::client::{Client, alone};
+use crate::client::{Client, alone, on_test_bed};
 use crate::fabric::{AnyFabric, peek, poke};
 use crate::oracle::POINT;
 use crate::subject::{Shape, Subject};
 use crate::test_bed::{Fixture, Setup};
-use dm_core::operation::{Operation, OperationKind};
+use dm_core::operation::{Operation, OperationKind, Outcome, Part};
 use dm_core::remote::NodeGeometry;
 use dm_core::verbs::{NodeId, Space};
 use dm_sim::block_on;
@@ -39,6 +39,12 @@ fn try_everything(client: &mut Client<'_, '_>, n: u64) {
 fn setup() -> Setup {
     Setup { region_bytes: 128 << 10, chunk_nodes: 8, ..Setup::new(Shape::words(3, 3)).on(2) }
 }
+
+/// Changes of one byte that are tried.
+const CHANGES: u32 = 2000;
+
+/// Places that are tried until one is found that is in use.
+const TRIES: u32 = 50;
 
 /// The first bytes of the heap that are looked at.
 const HEAP_BYTES: usize = 32 << 10;
@@ -99,6 +105,96 @@ fn plausible(image: &mut [u8], rng: &mut Rng, place: impl Fn(&mut Rng) -> u64) {
     }
     image[31..39].copy_from_slice(&place(rng).to_le_bytes());
     image[47..55].copy_from_slice(&place(rng).to_le_bytes());
+}
+
+/// A key and its value.
+type Record = (Vec<u8>, Vec<u8>);
+
+/// All records, as `dm dump` would write them. `None`: it would fail, since the walk or the scan finds damage, keys do not
+/// ascend, or the scan has not as many records as the walk.
+fn dump(client: &mut Client<'_, '_>) -> Option<Vec<Record>> {
+    let (index, lanes, plan) = (client.index, client.lanes, client.index.plan());
+    let census = client.drive(0, index.validate(&lanes[0])).result.ok()?;
+    let mut records: Vec<Record> = Vec::new();
+    let mut operation = Operation { deadline_ns: WAIT_NS, ..Operation::scan(7) };
+    assert!(lanes[0].port().with(|scratch| plan.put(scratch, Part::Key, &vec![0; plan.key_bytes])));
+    loop {
+        let page = client.drive(0, index.execute(&lanes[0], operation)).result.ok()?;
+        let Outcome::Page { records: count, more } = page else { panic!("{page:?}") };
+        lanes[0].port().with(|scratch| {
+            let page = plan.records(scratch, count as usize).map(|(key, value)| (key.to_vec(), value.to_vec()));
+            records.extend(page.collect::<Vec<_>>());
+            if let Some((last, _)) = records.last() {
+                assert!(plan.put(scratch, Part::Key, last));
+            }
+        });
+        if records.len() as u64 > census.records || !records.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return None;
+        }
+        operation.after = true;
+        if !more {
+            return (records.len() as u64 == census.records).then_some(records);
+        }
+    }
+}
+
+/// Changes of one byte each, of an index in order: a dump fails, or has the records that were there. Only a byte of an
+/// entry that no checksum covers may go unseen, and then at most that entry differs: another value, another key, or an
+/// entry more or less. With keys of any length an entry may lead to others, and all behind it may be missing.
+pub fn a_dump_of_damage_fails_or_differs_in_one_entry(subject: &dyn Subject, fixture: &dyn Fixture) {
+    let mut setup = setup();
+    // A dump has no copies of nodes.
+    setup.spending.cache_bytes = 0;
+    let mut test_bed = fixture.test_bed(subject, &setup);
+    let mut sound = Vec::new();
+    on_test_bed(subject, &mut test_bed, &setup, 0, &mut |client| {
+        fill(client, 60, 1);
+        sound = dump(client).expect("nothing is damaged");
+        let leaves = client.index.leave(&client.lanes[0]);
+        client.drive(0, leaves).result.unwrap_or_else(|error| panic!("{error}"));
+    });
+    assert_eq!(sound.len(), 60);
+    let regions: Vec<_> = (0..)
+        .zip(&test_bed.geometry)
+        .map(|(node, geometry)| {
+            let bytes = geometry.region_bytes as usize;
+            (NodeId(node), geometry.heap as usize, peek(&mut test_bed.fabric, Space::Host, NodeId(node), 0, bytes))
+        })
+        .collect();
+    let leads_on = subject.parameters(&setup.shape).any_length.is_some();
+    let (mut failed, mut same, mut differ) = (0, 0, 0);
+    let mut rng = Rng::new(21);
+    for strike in 0..CHANGES {
+        let (node, heap, region) = &regions[rng.below(regions.len() as u32) as usize];
+        // Of what is in use, most: elsewhere there are zeros.
+        let mut at = heap + rng.below(HEAP_BYTES as u32) as usize;
+        for _ in 0..TRIES {
+            if region[at] != 0 {
+                break;
+            }
+            at = heap + rng.below(HEAP_BYTES as u32) as usize;
+        }
+        let byte = region[at] ^ (1 + rng.below(255) as u8);
+        poke(&mut test_bed.fabric, Space::Host, *node, at as u64, &[byte]);
+        on_test_bed(subject, &mut test_bed, &setup, 0, &mut |client| {
+            let what = || format!("change {strike}: byte {at:#x} of {node:?} is {byte:#x}");
+            match dump(client) {
+                None => failed += 1,
+                Some(records) if records == sound => same += 1,
+                Some(records) => {
+                    differ += 1;
+                    let gone = sound.iter().filter(|record| !records.contains(record)).count();
+                    let new = records.iter().filter(|record| !sound.contains(record)).count();
+                    assert!(!subject.seals_entries(), "{}: {gone} gone, {new} new", what());
+                    assert!(leads_on || gone <= 1 && new <= 1, "{}: {gone} gone, {new} new", what());
+                }
+            }
+        });
+        for (node, _, region) in &regions {
+            poke(&mut test_bed.fabric, Space::Host, *node, 0, region);
+        }
+    }
+    assert!(failed > 0 && same > 0, "{failed} failed, {same} are the same, {differ} differ");
 }
 
 /// Damage: an index in order, then bytes flipped, words swapped for others, lines copied over each other.

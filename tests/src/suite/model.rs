@@ -64,18 +64,19 @@ fn setup(subject: &dyn Subject, fixture: &dyn Fixture) -> impl Strategy<Value = 
 pub fn agrees_with_a_map(subject: &dyn Subject, fixture: &dyn Fixture) {
     let histories = (setup(subject, fixture), prop::collection::vec(step(), 1..400));
     let result = runner(48).run(&histories, |(setup, history)| {
-        alone(subject, fixture, &setup, |client| run(client, &history));
+        let scans_down = subject.parameters(&setup.shape).scans_down();
+        alone(subject, fixture, &setup, |client| run(client, &history, scans_down));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{} on {}: {error}", subject.name(), fixture.name()));
 }
 
-fn run(client: &mut Client<'_, '_>, history: &[Step]) {
+fn run(client: &mut Client<'_, '_>, history: &[Step], scans_down: bool) {
     let mut model: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     for (stamp, step) in (1..).zip(history) {
         let key = client.key(step.n);
         if step.kind == OperationKind::Scan {
-            scan(client, &model, step);
+            scan(client, &model, step, scans_down && step.limit % 2 == 0);
             continue;
         }
         let before = model.get(&key).copied();
@@ -94,13 +95,20 @@ fn run(client: &mut Client<'_, '_>, history: &[Step]) {
     client.assert_quiet("after a history");
 }
 
-fn scan(client: &mut Client<'_, '_>, model: &BTreeMap<Vec<u8>, u32>, step: &Step) {
+fn scan(client: &mut Client<'_, '_>, model: &BTreeMap<Vec<u8>, u32>, step: &Step, down: bool) {
     let limit = step.limit.min(client.index.plan().page_records() as u32);
     let (low, high) = (client.key(step.n), client.key(step.n.saturating_add(u64::from(step.limit) / 2)));
-    let operation = Operation { after: step.after, bounded: step.flag, ..Operation::scan(step.limit) };
+    let operation = Operation { after: step.after, bounded: step.flag, down, ..Operation::scan(step.limit) };
     let (page, more) = client.page(operation, &low, &high);
     let wanted = |key: &Vec<u8>| !(step.after && *key == low) && (!step.flag || *key < high);
     let mut rest = model.range(low.clone()..).filter(|(key, _)| wanted(key)).map(|(key, &stamp)| (key.clone(), stamp));
+    if down {
+        let all: Vec<_> = rest.collect();
+        let left = all.len().saturating_sub(limit as usize);
+        assert_eq!(page, all[left..], "{step:?}, downwards");
+        assert!(more || left == 0, "{step:?}, downwards: a page says there is no more, and there is");
+        return;
+    }
     let expected: Vec<_> = rest.by_ref().take(limit as usize).collect();
     assert_eq!(page, expected, "{step:?}");
     assert!(more || rest.next().is_none(), "{step:?}: a page says there is no more, and there is");

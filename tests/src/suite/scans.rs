@@ -4,7 +4,7 @@ use super::fill;
 use crate::client::alone;
 use crate::subject::{Shape, Subject};
 use crate::test_bed::{Fixture, Setup};
-use dm_core::operation::{Operation, OperationKind};
+use dm_core::operation::{Cause, Operation, OperationKind};
 
 /// Cursors continue where the page before ended, whatever the page size and however many leaves are READ at once, and
 /// stay valid when their key is deleted.
@@ -70,6 +70,62 @@ pub fn bounds_and_limits_hold(subject: &dyn Subject, fixture: &dyn Fixture) {
             // More than a page holds is cut to it.
             let (page, more) = stamps(Operation::scan(u32::MAX), 0, 0);
             assert_eq!((page.len(), more), (40, true));
+        });
+    }
+}
+
+/// An index scans downwards, and then pages of the last records join without gap or repetition, or it refuses to, as its
+/// parameters say.
+pub fn scans_down_or_refuses_to(subject: &dyn Subject, fixture: &dyn Fixture) {
+    for (spans, nodes, ahead, key_bytes) in [((2, 2), 2, 1, 8), ((4, 3), 1, 4, 64), ((8, 8), 3, 8, 8)] {
+        let shape = Shape { key_bytes, value_bytes: 33, spans };
+        let mut setup = Setup::new(shape).on(nodes);
+        setup.spending.leaves_at_once = ahead;
+        let scans_down = subject.parameters(&shape).scans_down();
+        alone(subject, fixture, &setup, |client| {
+            let down = |limit| Operation { down: true, ..Operation::scan(limit) };
+            if !scans_down {
+                let error = client.scan_as(0, down(3)).result.expect_err("it does not say that it scans downwards");
+                assert!(matches!(error.cause, Cause::BadInput(_)), "{error}");
+                return;
+            }
+            let low = client.key(0);
+            assert_eq!(client.page(down(3), &low, &low), (Vec::new(), false), "an empty index");
+            // Multiples of three: keys of one prefix, so that numbers are in order.
+            fill(client, 1800, 6);
+            client.put(u64::MAX, 7);
+            for limit in [1, 2, 7, 40, 1000] {
+                let (mut all, mut operation, mut high) = (Vec::new(), down(limit), low.clone());
+                loop {
+                    let (page, more) = client.page(operation, &low, &high);
+                    assert!(page.len() <= limit as usize && (!page.is_empty() || !more));
+                    all.extend(page.iter().rev().map(|(_, stamp)| *stamp));
+                    if let Some((first, _)) = page.first() {
+                        high.clone_from(first);
+                    }
+                    operation.bounded = true;
+                    if !more {
+                        break;
+                    }
+                }
+                assert!(
+                    all.iter().copied().eq([7].into_iter().chain((0..1800).step_by(6).rev())),
+                    "pages of {limit}: {all:?}"
+                );
+            }
+            let mut stamps = |operation: Operation, low: u64, high: u64| {
+                let (low, high) = (client.key(low), client.key(high));
+                let (page, more) = client.page(operation, &low, &high);
+                (page.into_iter().map(|(_, stamp)| stamp).collect::<Vec<_>>(), more)
+            };
+            let bounded = Operation { bounded: true, ..down(3) };
+            assert_eq!(stamps(bounded, 30, 66), (vec![48, 54, 60], true));
+            assert_eq!(stamps(bounded, 48, 66), (vec![48, 54, 60], false));
+            assert_eq!(stamps(Operation { after: true, ..bounded }, 48, 66), (vec![54, 60], false));
+            assert_eq!(stamps(bounded, 42, 42).0, [0u32; 0]);
+            assert_eq!(stamps(bounded, 42, 30).0, [0u32; 0], "an upper bound below the lower one");
+            assert_eq!(stamps(Operation { after: true, ..down(3) }, u64::MAX, 0).0, [0u32; 0]);
+            assert_eq!(stamps(down(0), 0, 0), (vec![], true));
         });
     }
 }

@@ -23,7 +23,7 @@ fn dump_of(parameters: &IndexParameters, records: u64) -> Vec<u8> {
     for record in 0..records {
         dump.push(1);
         let (mut key, mut value) = (vec![0; parameters.key_bytes()], vec![7; parameters.value_bytes()]);
-        if parameters.items.is_some() {
+        if parameters.any_length.is_some() {
             key.truncate(9);
             value.truncate(record as usize * 5);
             dump.extend((key.len() as u16).to_le_bytes());
@@ -41,7 +41,7 @@ fn dump_of(parameters: &IndexParameters, records: u64) -> Vec<u8> {
 #[test]
 fn dump() {
     let items = dm_core::items::parameters::Parameters { key_bytes_max: 300, value_bytes_max: 5000 };
-    let mut dumps = vec![IndexParameters::with_items(IndexKind::Sherman, items).map(|index| dump_of(&index, 4))];
+    let mut dumps = vec![IndexParameters::with_any_length(IndexKind::Sherman, items).map(|index| dump_of(&index, 4))];
     for kind in [IndexKind::Sherman, IndexKind::Chime, IndexKind::Smart, IndexKind::Dolphin] {
         dumps.push(IndexParameters::with_sizes(kind, 8, 8).map(|index| dump_of(&index, 5)));
     }

@@ -72,7 +72,7 @@ fn parameters() -> Vec<IndexParameters> {
         all.extend(IndexParameters::with_sizes(*kind, 8, 8));
         all.extend(IndexParameters::with_sizes(*kind, 64, 1024).ok().filter(|found| found.check().is_ok()));
         let items = dm_core::items::parameters::Parameters { key_bytes_max: 300, value_bytes_max: 5000 };
-        all.extend(IndexParameters::with_items(*kind, items));
+        all.extend(IndexParameters::with_any_length(*kind, items));
     }
     assert!(all.len() >= 3 * 4);
     all

@@ -4,13 +4,19 @@ use crate::fuzz;
 use crate::input::Input;
 use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::dex::offload::Walk;
-use dm_core::dex::offload::message::{self, Nodes, Request as Search};
+use dm_core::dex::offload::message::{self, Change, ImagePlace, Nodes, Page, Request as Asked, Scan, Task};
 use dm_core::dex::offload::walk::NODES_MAX;
 use dm_core::dex::parameters::Parameters;
+use dm_core::index::forward::message as forward;
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
+use dm_core::pages::lsn::Lsn;
 use dm_core::remote::address::Address;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::NodeId;
 use dm_host::memory_node::wire::{Answer, HELLO_BYTES, Hello, WELCOME_BYTES, Welcome, refusal};
 use dm_host::region::{Layout, LineMode};
+use std::cell::RefCell;
 
 #[test]
 fn greetings_over_a_socket() {
@@ -45,7 +51,7 @@ fn greetings_over_a_socket() {
 
 /// A call's request, the bytes that a memory node's processor walks through, and the answer.
 #[test]
-fn calls_for_a_search() {
+fn calls_for_memory_nodes() {
     let nodes = {
         let parameters = Parameters::with_sizes(8, 16);
         Nodes { index: 3, leaf: parameters.leaf(), inner: parameters.inner(), exposure_ns_max: 100 }
@@ -53,10 +59,26 @@ fn calls_for_a_search() {
     let (from, value_bytes) = (Address::new(NodeId(0), 1024, 0), nodes.leaf.value_bytes);
     fuzz!(|input: &[u8]| {
         let mut input = Input::new(input);
-        let mut request = [0; 64];
-        let level = input.byte() % 4;
-        let search = Search { from, level, nodes, key: &[input.byte(); 8] };
-        let bytes = search.encode(&mut request).expect("it fits");
+        let mut request = [0; 256];
+        let (mut level, key) = (input.byte() % 4, [input.byte(); 8]);
+        let kind = input.choose(&OperationKind::ALL);
+        let high = [input.byte(); 8];
+        let task = match kind {
+            OperationKind::Get => Task::Search,
+            OperationKind::Scan => {
+                let limit = u16::from(input.byte() % 32);
+                Task::Scan(Scan { limit, after: limit % 2 == 0, high: (limit % 3 == 0).then_some(&high) })
+            }
+            _ => {
+                level = 0;
+                let part = |part| if kind.parts().contains(&part) { &[7; 16][..] } else { &[] };
+                let image = ImagePlace { offset: 6144, incarnation: 1, entry: 2, epoch: 3 };
+                let (value, expected, lsn) = (part(Part::Value), part(Part::Expected), Lsn::new(9, 9));
+                Task::Change(Change { kind, value, expected, lsn, image: (key[0] % 2 == 0).then_some(image) })
+            }
+        };
+        let bytes = Asked { from, level, nodes, key: &key, task }.encode(&mut request).expect("it fits");
+        assert!(Asked::decode(&request[..bytes]).is_some_and(|asked| asked.task == task));
         let changes_request = input.one_in(4);
         let mut region = [0; 8 << 10];
         let changes = input.rest();
@@ -75,20 +97,80 @@ fn calls_for_a_search() {
             node::start(node, &header, &[0; 8], (number % 2 == 0).then_some(&[0x80; 8]));
         }
         Input::new(changes).change(&mut region[1024..]);
-        let (mut room, mut answer) = ([0; 2048], [0; 128]);
+        let (mut room, mut answer) = ([0; 2048], [0; 512]);
+        let region = RefCell::new(region);
         let copy = |offset: u64, room: &mut [u8]| {
-            room.copy_from_slice(region.get(usize::try_from(offset).ok()?..)?.get(..room.len())?);
+            room.copy_from_slice(region.borrow().get(usize::try_from(offset).ok()?..)?.get(..room.len())?);
             Some(u32::from(offset % 3 == 2) * 200)
         };
-        let (bytes, copies) = Walk::new(&request[..bytes], NodeId(0)).run(&mut room, &mut answer, copy);
+        let write = |offset: u64, bytes: &[u8]| {
+            let mut region = region.borrow_mut();
+            region.get_mut(usize::try_from(offset).ok()?..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Some(0)
+        };
+        let (bytes, copies) = Walk::new(&request[..bytes], NodeId(0)).run(&mut room, &mut answer, copy, write);
         assert!(bytes <= answer.len() && copies <= NODES_MAX + 1, "{copies} nodes");
         let said = message::Answer::decode(&answer[..bytes], value_bytes);
-        assert!(said.is_some_and(|(_, value)| value.is_empty() || value.len() == value_bytes) || bytes > 16);
+        assert!(said.is_some() || bytes == 0 || bytes > 16);
         Input::new(changes).change(&mut answer[..bytes]);
-        if let Some((message::Answer::Found(leaf) | message::Answer::Absent(leaf), _)) =
-            message::Answer::decode(&answer[..bytes], value_bytes)
-        {
-            assert!(!leaf.is_null());
+        match message::Answer::decode(&answer[..bytes], value_bytes) {
+            Some((message::Answer::Found(leaf) | message::Answer::Absent(leaf), value)) => {
+                assert!(!leaf.is_null() && [0, value_bytes].contains(&value.len()));
+            }
+            Some((message::Answer::Page { leaves, records, .. }, behind)) => {
+                if let Some(page) = Page::cut(behind, (leaves, records), (8, value_bytes)) {
+                    assert_eq!(page.records.len(), usize::from(records) * (8 + value_bytes));
+                    assert_eq!(page.leaves().count(), usize::from(leaves));
+                }
+            }
+            _ => {}
+        }
+    });
+}
+
+#[test]
+fn calls_of_compute_nodes() {
+    let mut plan = ScratchPlan::new(8, 16);
+    plan.page = plan.take(4 * 24);
+    let (index, row) = (IndexNumber::new(3).expect("a number"), RowId(7));
+    let outcomes = [Outcome::Found, Outcome::Inserted, Outcome::Absent, Outcome::Page { records: 3, more: true }];
+    let causes = [Cause::PoolFull, Cause::NotOwner { row, epoch: 5 }, Cause::Fenced, Cause::Deadline { elapsed_ns: 9 }];
+    fuzz!(|input: &[u8]| {
+        let mut input = Input::new(input);
+        let kind = input.choose(&OperationKind::ALL);
+        let asked = match kind {
+            OperationKind::Scan => Operation { after: input.one_in(2), bounded: input.one_in(2), ..Operation::scan(4) },
+            kind => Operation::point(kind),
+        };
+        let result = if input.one_in(2) {
+            Ok(input.choose(&outcomes))
+        } else {
+            Err(OpError { effect: input.choose(&[Effect::None, Effect::Unknown]), cause: input.choose(&causes) })
+        };
+        let (mut mine, mut theirs) = (vec![input.byte(); plan.total_bytes], vec![input.byte(); plan.total_bytes]);
+        let (mut message, changes_request) = ([0; 256], input.one_in(2));
+        let changes = input.rest();
+        let bytes = forward::encode_request(&asked, index, &plan, &mine, &mut message).expect("it fits");
+        if changes_request {
+            Input::new(changes).change(&mut message[..bytes]);
+        }
+        if let Some(heard) = forward::decode_request(&message[..bytes], index, &plan, 128, &mut theirs) {
+            assert!(heard.limit as usize <= plan.page_records() && heard.wait_ns() <= Operation::WAIT_NS_DEFAULT);
+            assert!(changes_request || heard.kind == kind);
+        }
+        let bytes = forward::encode_answer(&result, &plan, &theirs, &mut message);
+        Input::new(changes).change(&mut message[..bytes]);
+        match forward::decode_answer(&message[..bytes], &asked, row, &plan, &mut mine) {
+            Ok(forward::Answer::Outcome(Outcome::Page { records, .. })) => {
+                assert!(kind == OperationKind::Scan && records <= asked.limit);
+            }
+            Ok(forward::Answer::Outcome(_)) => assert!(kind != OperationKind::Scan),
+            Ok(forward::Answer::Elsewhere) => {}
+            Ok(forward::Answer::Refused) => panic!("no answer says that"),
+            Err(error) => {
+                let reads = matches!(kind, OperationKind::Get | OperationKind::Scan);
+                assert!(!reads || error.effect == Effect::None);
+            }
         }
     });
 }
@@ -97,6 +179,7 @@ fn calls_for_a_search() {
 #[cfg(feature = "rdma-device")]
 #[test]
 fn greetings_over_tcp() {
+    use dm_core::verbs::Callee;
     use dm_host::fabric::verbs::profile::Profile;
     use dm_host::memory_node::verbs::wire::{self, KEYS_MAX, Pair};
     fuzz!(|input: &[u8]| {
@@ -117,7 +200,8 @@ fn greetings_over_tcp() {
         };
         let mut bytes = welcome.encode(&[9; 32]);
         let mut hello = wire::Hello { version: 2, answer: wire::Answer::Yes, nonce: [3; 32] }.encode();
-        let mut pair = Pair { mtu: 3, ticket: 1 << 60, number: 9 }.encode().to_vec();
+        let serves = Callee::compute_node(5, 2);
+        let mut pair = Pair { mtu: 3, ticket: 1 << 60, number: 9, calls: 4, serves }.encode().to_vec();
         let (offset, length) = (input.word(), input.word() as u32);
         let changes = input.rest();
         Input::new(changes).change(&mut bytes[..wire::WELCOME_BYTES]);
@@ -133,7 +217,9 @@ fn greetings_over_tcp() {
         }
         let _ = wire::Hello::decode(&hello);
         if let Ok(found) = Pair::decode(&pair) {
-            assert_eq!(found.encode()[8..], pair[8..]);
+            // Between the two are bytes that mean nothing.
+            assert_eq!(found.encode()[8..28], pair[8..28]);
+            assert_eq!(found.encode()[32..], pair[32..]);
         }
         let _ = wire::decode_pair_refusal(&pair);
     });

@@ -33,7 +33,7 @@ fn kinds() -> Vec<IndexParameters> {
         }
         kind => IndexParameters::with_sizes(kind, key_bytes, value_bytes).expect("a kind of this program"),
     });
-    below.map(|parameters: IndexParameters| parameters.below.with_items(ITEMS)).collect()
+    below.map(|parameters: IndexParameters| parameters.below.with_any_length(ITEMS)).collect()
 }
 
 /// An index, lane 0 for its operations and lane 1 for walks.

@@ -1,6 +1,7 @@
 //! The requests of every operation of SMART, step by step: the goldens in `tests/goldens/verbs/smart_*`.
 
 use dm_core::btree::Options;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::marks::Mark;
 use dm_core::operation::{Operation, OperationKind};
 use dm_core::verbs::{Label, Verb};
@@ -17,6 +18,8 @@ use OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 fn setup() -> Setup {
     let mut setup = Setup::new(Shape::words(2, 2));
     setup.chunk_nodes = 64;
+    // One after the other, as the papers' steps are.
+    setup.spending.options.chain_lock_read = ChainedRead::Never;
     setup
 }
 
@@ -34,19 +37,21 @@ fn hits(lines: &mut Lines, setup: &Setup, write: u32) {
         load(client, 100);
         // Chunks for what is new.
         client.put(5, 5);
-        let early = setup.spending.options.chain_lock_read;
-        // An operation that the record decides ends after its READ, or has to release the lock.
-        let decided = if early { 2 } else { 1 };
+        // An operation that the record decides ends after its READ, or has to release the lock. What may put a record where none
+        // is READs first, unless all lock first.
+        let chained = setup.spending.options.chain_lock_read;
+        let decided = if chained == ChainedRead::Never { 1 } else { 2 };
+        let (put, exists) = if chained == ChainedRead::WhereQuiet { (3, 1) } else { (write, decided) };
         lines.note("get, present", 1, &client.run(Get, 40, 0, 0));
         lines.note("update, present", write, &client.run(Update, 40, 1, 0));
-        lines.note("upsert, present", write, &client.run(Upsert, 40, 2, 0));
+        lines.note("upsert, present", put, &client.run(Upsert, 40, 2, 0));
         lines.note("update_if, as expected", write, &client.run(UpdateIf, 40, 3, 2));
         lines.note("update_if, another value", decided, &client.run(UpdateIf, 40, 4, 2));
-        lines.note("insert, present", decided, &client.run(Insert, 40, 1, 0));
+        lines.note("insert, present", exists, &client.run(Insert, 40, 1, 0));
         lines.note("delete, present", write, &client.run(Delete, 40, 0, 0));
         lines.note("get, deleted", 1, &client.run(Get, 40, 0, 0));
         lines.note("update, deleted", decided, &client.run(Update, 40, 1, 0));
-        lines.note("insert, deleted", write, &client.run(Insert, 40, 1, 0));
+        lines.note("insert, deleted", put, &client.run(Insert, 40, 1, 0));
         // A byte that no slot has.
         lines.note("get, absent", 1, &client.run(Get, 41, 0, 0));
         lines.note("update, absent", 1, &client.run(Update, 41, 1, 0));
@@ -55,13 +60,16 @@ fn hits(lines: &mut Lines, setup: &Setup, write: u32) {
 
 #[test]
 fn operations_on_known_slots() {
-    let on = Options::default();
+    let on = Options { chain_lock_read: ChainedRead::Never, ..Options::default() };
     let mut lines = Lines::default();
     for (title, options, write) in [
         ("slot known from a copy, everything on (dossier 3.10)", on, 3),
+        ("unlock by a WRITE of its own", Options { unlock: Unlock::Write, ..on }, 3),
+        ("unlock by CAS", Options { unlock: Unlock::Cas, ..on }, 3),
         ("no command combination", Options { combine: false, ..on }, 4),
         ("no local queues", Options { hierarchical: false, ..on }, 3),
-        ("lock before READ", Options { chain_lock_read: true, ..on }, 2),
+        ("lock before READ, where that presumes a record to be there", Options::default(), 2),
+        ("lock before READ", Options { chain_lock_read: ChainedRead::Always, ..on }, 2),
     ] {
         lines.title(title);
         hits(&mut lines, &setup().switched(options), write);

@@ -104,6 +104,8 @@ pub struct Config {
     pub rpc: Option<RpcHandler>,
     /// Whether processors of memory nodes answer calls.
     pub calls: bool,
+    /// Whether compute nodes may call each other. The test takes the calls, and answers them.
+    pub forwards: bool,
     /// How long a caller waits for an answer.
     pub call_timeout_ns: u64,
     /// Of 100 RPCs so many are lost on the way there or back: they complete as [`Status::Flushed`], their effect unknown. Of 100
@@ -137,6 +139,7 @@ impl Default for Config {
             rows_used_up: 0,
             rpc: None,
             calls: true,
+            forwards: false,
             call_timeout_ns: 50_000,
             rpc_lost_percent: 0,
             rpc_repeated_percent: 0,
@@ -174,6 +177,7 @@ impl Config {
             fencing: true,
             crash_atomic_bytes: self.crash_atomic_bytes,
             write_turn_ns_min: self.write_turn_ns_min.unwrap_or(turn_ns),
+            calls_change: self.calls,
             call_bytes_max: if self.calls { CALL_BYTES_MAX as u32 } else { 0 },
         }
     }

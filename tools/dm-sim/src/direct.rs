@@ -79,7 +79,7 @@ impl<M: BorrowMut<Memories>> DirectFabric<M> {
                 memories.of(request).range_mut(remote).copy_from_slice(&payload[..request.bytes as usize]);
             }
             Verb::Write => memories.of(request).range_mut(remote).copy_from_slice(&scratch[local]),
-            Verb::Call if !self.config.calls => return Err(Status::Unsupported),
+            Verb::Call if !self.config.calls || request.operands[1] != 0 => return Err(Status::Unsupported),
             Verb::Call => {
                 let asked = scratch.get(local).ok_or(Status::Refused)?.to_vec();
                 let answer = request.local as usize..request.local as usize + scratch_bytes(request);

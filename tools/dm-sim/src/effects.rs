@@ -164,6 +164,9 @@ impl World {
     }
 
     fn complete(&mut self, slot: Slot) {
+        if self.flights.get(slot).request.verb == Verb::Call {
+            self.end_call(slot);
+        }
         let flight = self.flights.get_mut(slot);
         flight.completed = true;
         if flight.completion.status != Status::Ok {

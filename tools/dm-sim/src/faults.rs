@@ -241,7 +241,7 @@ impl World {
         self.flights.release_if_over(slot);
     }
 
-    fn drop_events(&mut self, slot: Slot) {
+    pub(crate) fn drop_events(&mut self, slot: Slot) {
         let mut dropped = 0;
         self.agenda.rewrite(|event| {
             if event.slot == slot && event.what != Happens::Completion {
@@ -279,6 +279,7 @@ impl World {
 
     /// Executes a last random prefix of a queue pair's requests and loses the rest.
     fn close(&mut self, queue_pair: u32) {
+        self.end_calls(|flight| flight.queue_pair == queue_pair);
         self.cut(queue_pair);
         for slot in self.unfinished(queue_pair) {
             for burst in 0..self.flights.get(slot).bursts {

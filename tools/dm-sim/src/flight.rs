@@ -48,6 +48,8 @@ pub(crate) struct Flight {
     pub(crate) completion: Completion,
     /// A call whose answer nobody gets.
     pub(crate) answer_lost: bool,
+    /// The request of a call that is executed a second time.
+    pub(crate) again: Option<Vec<u8>>,
     /// A call that a processor works on.
     pub(crate) serving: Option<Box<Serving>>,
     /// When it was posted.
@@ -106,6 +108,7 @@ impl Flights {
                 completed: false,
                 completion: Completion::default(),
                 answer_lost: false,
+                again: None,
                 serving: None,
                 posted_ns: 0,
                 data: Vec::new(),
@@ -124,6 +127,7 @@ impl Flights {
         flight.completed = false;
         flight.completion = Completion::default();
         flight.answer_lost = false;
+        flight.again = None;
         flight.serving = None;
         flight.data.clear();
         flight.burst_of.clear();

@@ -54,6 +54,7 @@ mod driver;
 mod effects;
 mod faults;
 mod flight;
+mod forwards;
 pub mod log;
 mod memory;
 pub mod pool;

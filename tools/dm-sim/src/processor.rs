@@ -1,16 +1,18 @@
-//! The processor of a memory node: it walks for calls, one copy after the other, while requests take effect.
+//! The processor of a memory node: it walks for calls, one copy or write after the other, while requests take effect.
 //!
-//! A copy of a node may fall apart into two instants, as the transfers of a NIC do, and the processor may stop between any
-//! two steps. A call that is lost, or takes too long, completes as [`Status::Unanswered`]; its walk may go on, or begin,
-//! long after that. A death of the caller, or of its queue pair, does not stop it.
+//! A copy of a node, and what is written, may fall apart into two instants, as the transfers of a NIC do, and the processor may
+//! stop between any two steps. A call that is lost, or takes too long, completes as [`Status::Unanswered`]; its walk may go on,
+//! or begin, long after that. A change may be executed a second time, later. A death of the caller, or of its queue pair, does
+//! not stop it. When the memory node confirms that a queue pair, or what a lane has left, is closed, it has ended what it was
+//! executing, and what it had not begun it does not begin any more ([`World::end_calls`]).
 
-use crate::calls::{Serving, copy};
+use crate::calls::{Moving, Serving, begin};
 use crate::config::Config;
 use crate::flight::{Flight, Happens, Slot};
 use crate::log::What;
 use crate::world::World;
-use dm_core::offload::{Next, Walk, walk::Copied};
-use dm_core::verbs::{CALL_BYTES_MAX, CallAnswer, Status};
+use dm_core::offload::{Moved, Next, Walk};
+use dm_core::verbs::{CALL_BYTES_MAX, CallAnswer, Callee, Label, Status, Verb};
 
 impl World {
     /// Plans a call: when its walk begins, and when its caller gives up.
@@ -43,49 +45,91 @@ impl World {
 
     /// The processor does one step of a call.
     pub(crate) fn serve_call(&mut self, slot: Slot) {
-        let Flight { request, ref mut serving, ref data, .. } = *self.flights.get_mut(slot);
+        let request = self.flights.get(slot).request;
         if self.down.get(usize::from(request.node.0)) == Some(&true) {
             return;
         }
-        let mut serving = serving.take().unwrap_or_else(|| {
-            let answer_bytes = usize::try_from(request.operands[0]).unwrap_or(usize::MAX).min(CALL_BYTES_MAX);
-            Box::new(Serving {
-                walk: Walk::new(data, request.node),
-                copied: Copied::Nothing,
-                copying: None,
-                room: Vec::new(),
-                answer: vec![0; answer_bytes],
-                began_ns: self.now_ns,
-            })
-        });
-        let memory = self.memories.of(&request);
-        if let Some((offset, done, since_ns)) = serving.copying.take() {
-            let rest = done..serving.room.len();
-            let from = offset as usize + done..offset as usize + serving.room.len();
-            serving.room[rest].copy_from_slice(&memory.bytes()[from]);
-            serving.copied = Copied::In(u32::try_from(self.now_ns - since_ns).unwrap_or(u32::MAX));
-        } else {
-            match serving.walk.next(serving.copied, &serving.room, &mut serving.answer) {
-                Next::Answer(bytes) => return self.answer_call(slot, &serving, bytes),
-                Next::Copy { offset, bytes } => {
-                    serving.copied = copy(memory, offset, bytes, &mut serving.room);
-                    let units = (bytes as u64 / self.unit) as u32;
-                    if serving.copied != Copied::Outside && units > 1 && self.rng.percent(self.config.freedom_percent) {
-                        let done = u64::from(1 + self.rng.below(units - 1)) * self.unit;
-                        serving.copying = Some((offset, done as usize, self.now_ns));
-                    }
-                }
-            }
+        if Callee(request.operands[1]) != Callee::MEMORY_NODE {
+            return self.arrive(slot);
+        }
+        if !self.serve_step(slot) {
+            return;
         }
         let delays = &self.config.delays;
         let mut next_ns = self.now_ns + 1 + self.rng.within((0, delays.spread_ns_max));
         if delays.long_per_1024 > 0 && self.rng.below(1024) < delays.long_per_1024 {
             next_ns += self.rng.within(delays.long_ns);
         }
-        let flight = self.flights.get_mut(slot);
-        flight.serving = Some(serving);
-        flight.events += 1;
+        self.flights.get_mut(slot).events += 1;
         self.agenda.push(next_ns, slot, Happens::Serve);
+    }
+
+    /// One step of a call. `false`: it was the last one.
+    fn serve_step(&mut self, slot: Slot) -> bool {
+        let Flight { request, ref mut serving, ref data, ref again, .. } = *self.flights.get_mut(slot);
+        let mut serving = serving.take().unwrap_or_else(|| {
+            let answer_bytes = usize::try_from(request.operands[0]).unwrap_or(usize::MAX).min(CALL_BYTES_MAX);
+            Box::new(Serving {
+                walk: Walk::new(again.as_ref().unwrap_or(data), request.node),
+                moved: Moved::Nothing,
+                moving: None,
+                room: Vec::new(),
+                answer: vec![0; answer_bytes],
+                began_ns: self.now_ns,
+            })
+        });
+        let memory = self.memories.of(&request);
+        let moving = match serving.moving.take() {
+            Some(moving) => Some(moving),
+            None => match serving.walk.next(serving.moved, &mut serving.room, &mut serving.answer) {
+                Next::Answer(bytes) => {
+                    self.answer_call(slot, &serving, bytes);
+                    return false;
+                }
+                next => begin(&next, memory, &mut serving.room, self.now_ns),
+            },
+        };
+        match moving {
+            None => serving.moved = Moved::Outside,
+            Some(mut moving) => {
+                let units = (moving.rest() as u64 / self.unit) as u32;
+                let is_divided = moving.done == 0 && units > 1 && self.rng.percent(self.config.freedom_percent);
+                let bytes = if is_divided {
+                    (u64::from(1 + self.rng.below(units - 1)) * self.unit) as usize
+                } else {
+                    moving.rest()
+                };
+                moving.go_on(bytes, memory, &mut serving.room);
+                if moving.is_write {
+                    self.last_change_ns = self.now_ns;
+                }
+                let took_ns = u32::try_from(self.now_ns - moving.since_ns).unwrap_or(u32::MAX);
+                serving.moving = Some(moving).filter(|moving: &Moving| moving.rest() > 0);
+                serving.moved = Moved::In(took_ns);
+            }
+        }
+        self.flights.get_mut(slot).serving = Some(serving);
+        true
+    }
+
+    /// Ends the calls for memory nodes' processors of which `is_meant` says so: those that are executed go on to their ends, and
+    /// the others are not begun.
+    pub(crate) fn end_calls(&mut self, is_meant: impl Fn(&Flight) -> bool) {
+        let goes_on = |flight: &Flight| {
+            flight.request.verb == Verb::Call
+                && Callee(flight.request.operands[1]) == Callee::MEMORY_NODE
+                && flight.events > u8::from(!flight.completed)
+                && is_meant(flight)
+        };
+        let slots: Vec<Slot> = self.flights.in_use().filter(|&slot| goes_on(self.flights.get(slot))).collect();
+        for slot in slots {
+            let node = self.flights.get(slot).request.node;
+            if self.flights.get(slot).serving.is_some() && self.down.get(usize::from(node.0)) != Some(&true) {
+                while self.serve_step(slot) {}
+            }
+            self.drop_events(slot);
+            self.flights.release_if_over(slot);
+        }
     }
 
     fn answer_call(&mut self, slot: Slot, serving: &Serving, bytes: usize) {
@@ -93,6 +137,16 @@ impl World {
         self.note(slot, What::Effect { units: 1 });
         let arrives_ns = self.now_ns + self.rng.within(self.config.delays.response_ns);
         let now_ns = self.now_ns;
+        let repeated_percent = self.config.rpc_repeated_percent;
+        let flight = self.flights.get(slot);
+        let is_change = flight.request.label == Label::Change && flight.again.is_none();
+        if is_change && repeated_percent > 0 && self.rng.percent(repeated_percent) {
+            let again_ns = now_ns + self.rng.within(self.config.delays.long_ns);
+            let flight = self.flights.get_mut(slot);
+            (flight.again, flight.events) = (Some(flight.data.clone()), flight.events + 1);
+            self.agenda.push(again_ns, slot, Happens::Serve);
+            self.rpc_faults.repeated += 1;
+        }
         let flight = self.flights.get_mut(slot);
         let posted_ns = flight.posted_ns;
         // After a failure, or the time that callers wait, nobody takes the answer.

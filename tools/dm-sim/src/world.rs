@@ -4,7 +4,7 @@
 //! advances with [`World::step`], finished submits come out of [`World::take_ready`] and [`World::deliver`].
 //! [`crate::driver::Driver`] connects that to lanes.
 
-use crate::calls::scratch_bytes;
+use crate::calls::{Arrived, scratch_bytes};
 use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::flight::{Agenda, Flight, Flights, Happens, NO_SUBMIT, Slot, WriteBack};
@@ -16,7 +16,9 @@ use crate::turns::Turns;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
-use dm_core::verbs::{Assumptions, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
+use dm_core::verbs::{Assumptions, Callee, Completion, Flags, INLINE_BYTES_MAX, Label, Request, Status, Verb};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A lane known to a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +111,10 @@ pub struct World {
     pub(crate) fenced_at: Vec<(ComputeNode, dm_core::verbs::NodeId)>,
     /// Compute nodes that joined later, the latest one at the end.
     pub(crate) newcomers: Vec<(Member, ComputeNode)>,
+    /// Calls that wait at compute nodes.
+    pub(crate) arrived: Vec<Arrived>,
+    /// Of those whose callers wait, by post order: whether nobody has taken them.
+    pub(crate) waiting: Vec<(u64, Arc<AtomicBool>)>,
     /// Per memory node.
     pub(crate) down: Vec<bool>,
     posted: u64,
@@ -159,6 +165,8 @@ impl World {
             fenced: Vec::new(),
             fenced_at: Vec::new(),
             newcomers: Vec::new(),
+            arrived: Vec::new(),
+            waiting: Vec::new(),
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
@@ -190,6 +198,8 @@ impl World {
         self.fenced.clear();
         self.fenced_at.clear();
         self.newcomers.clear();
+        self.arrived.clear();
+        self.waiting.clear();
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
@@ -386,6 +396,9 @@ impl World {
         }
 
         let refused = self.refusal(compute_node, queue_pair, request, misuse == Some(OUTSIDE));
+        if request.label == Label::Closed && refused.is_ok() {
+            self.end_calls(|flight| flight.lane_key == lane.0 && flight.request.node == request.node);
+        }
         if request.verb == Verb::Call && refused.is_ok() {
             self.enter_call(slot);
             self.note(slot, What::Posted);
@@ -465,7 +478,9 @@ impl World {
         if request.verb == Verb::Rpc && self.config.rpc.is_none() && !self.config.fences {
             return Err(Status::Unsupported);
         }
-        if request.verb == Verb::Call && !self.config.calls {
+        let has_callee =
+            if Callee(request.operands[1]) == Callee::MEMORY_NODE { self.config.calls } else { self.config.forwards };
+        if request.verb == Verb::Call && !has_callee {
             return Err(Status::Unsupported);
         }
         self.memories.admit(request, self.config.masked_atomics)

@@ -243,8 +243,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let children = Children::start(&start)?;
     let pool = Arc::new(Pool::connect(children.sockets(), ShmOptions::default()).map_err(Failure::run)?);
-    let mut options =
-        SessionOptions { lanes_per_worker: arguments.threads, local_handles: 0, ..SessionOptions::default() };
+    let mut options = SessionOptions {
+        lanes_per_worker: arguments.threads,
+        local_handles: 0,
+        forward: false,
+        ..SessionOptions::default()
+    };
     options.spending.cache_bytes = 4 << 20;
     options.membership = Membership { terms, ..Membership::default() };
     let open = || Session::open_or_create(&pool, INDEX, parameters, &options).map_err(Failure::run);

@@ -2,7 +2,7 @@
 //!
 //! # From a line to a slot
 //!
-//! An index with items takes lines as they are, of up to 4096 bytes. A fixed-size index has slots of n bytes, 8..=64,
+//! An index of keys of any length takes lines as they are, of up to 4096 bytes. A fixed-size index has slots of n bytes, 8..=64,
 //! which hold byte strings of 0..=n-1 bytes:
 //!
 //! ```text
@@ -185,7 +185,7 @@ pub struct RealKeys {
 
 impl RealKeys {
     /// Reads the keys of the file `path`, or of the standard input if `path` is `-`, for slots of `slot_bytes` bytes;
-    /// `None`: for items.
+    /// `None`: for keys of any length.
     pub fn read(path: &Path, slot_bytes: Option<usize>, bad_keys: BadKeys) -> Result<Self, KeyFileError> {
         if path == Path::new("-") {
             return Self::read_from(io::stdin().lock(), path, slot_bytes, bad_keys);
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_any_length_are_keys_of_items() {
+    fn lines_of_any_length_are_keys() {
         let long = "x".repeat(KEY_BYTES_LIMIT);
         let text = format!("/a\n\n/{long}\n{long}\n");
         let error = RealKeys::read_from(text.as_bytes(), Path::new("k"), None, BadKeys::Refuse).unwrap_err();

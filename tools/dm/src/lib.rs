@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`commands`] | the command line: what each subcommand takes and does |
-//! | `bench` | `dm bench`: load, warm up, run, check, report; the bare loop it is compared with |
+//! | `bench` | `dm bench`: load, warm up, run, check, report; the bare loop and the other indexes it is compared with |
 //! | `churn` | `dm churn`: a pool written over many times, and whether its memory is reused |
 //! | `figures` | `dm figures`: published figures, run again on the simulated cluster |
 //! | `soak` | `dm soak`: compute processes killed and stopped at random, and what must be there afterwards |
@@ -14,6 +14,7 @@
 //! | `kinds` | what the command line has to know of each kind of index |
 //! | `notation` | keys and values as people write them |
 //! | `keys` | real keys from a file, for slots of fixed size |
+//! | [`rounds`] | rounds of operations that one process asks of another, to compare indexes |
 //! | `progress` | how far a command is, on a terminal |
 //! | `report` | what a run found: latencies, round trips, bytes, memory; tables for people, JSON for machines |
 //! | [`layout`] | golden layouts: listed, shown, checked, blessed |
@@ -35,6 +36,7 @@ pub mod picture;
 mod pool;
 mod progress;
 mod report;
+pub mod rounds;
 mod soak;
 mod tool;
 mod top;

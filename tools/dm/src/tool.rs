@@ -5,6 +5,7 @@ use crate::members::{members, with_read_access};
 use crate::notation::{Format, parse, parse_item, show, show_item};
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
+use dm_core::index::forward::{self, Forwarder, ROOM_BYTES};
 use dm_core::lane::Lane;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::operation::{Cause, Census, OpError, Operation, Outcome, Part};
@@ -166,6 +167,9 @@ pub(crate) struct Tool<'a, 'i, 's, 'm> {
     pub parameters: IndexParameters,
     pool: &'a Pool,
     name: &'a str,
+    /// Where messages lie in the scratch, where keys have owners.
+    forwarder: Option<Forwarder>,
+    forwards: bool,
 }
 
 impl Tool<'_, '_, '_, '_> {
@@ -177,7 +181,18 @@ impl Tool<'_, '_, '_, '_> {
     /// Runs an operation whose arguments are in the scratch.
     pub(crate) fn execute(&mut self, operation: Operation) -> Result<Outcome, OpError> {
         // What settling fails at would say less than the operation's result.
-        block_on_index(self.fabric, self.lane, &self.index, self.index.execute(self.lane, operation)).0
+        match self.forwarder.as_ref().filter(|_| self.forwards) {
+            None => block_on_index(self.fabric, self.lane, &self.index, self.index.execute(self.lane, operation)).0,
+            Some(forwarder) => {
+                let operation = forward::execute(&self.index, self.lane, operation, forwarder);
+                block_on_index(self.fabric, self.lane, &self.index, operation).0
+            }
+        }
+    }
+
+    /// From now on operations on keys of another compute node are executed by that one, if it is a program's session.
+    pub(crate) const fn forward(&mut self) {
+        self.forwards = true;
     }
 
     /// Gives up parts of the keys that others have asked for: for a command that keeps an index open.
@@ -383,14 +398,20 @@ pub(crate) fn with_tools<R>(
     let spending =
         Spending { page_records: PAGE_RECORDS, lanes: lanes.into(), log_lines: LOG_LINES, ..Spending::default() };
     node.with_index(&entry, &parameters, &spending, |index| {
-        let scratch_bytes = index.plan().total_bytes;
+        let mut plan = index.plan().clone();
+        let room = index.has_parts().then(|| plan.take(ROOM_BYTES));
+        let forwarder = room.map(|room| Forwarder { index: entry.number, room });
+        let scratch_bytes = plan.total_bytes;
         let mut scratch = vec![0; scratch_bytes * usize::from(lanes)];
         let pieces = (0..).zip(scratch.chunks_mut(scratch_bytes));
         let mut own: Vec<_> = pieces.map(|(lane, scratch)| Lane::new(LaneId(lane), scratch)).collect();
         let pool = node.pool();
         let each = own.iter_mut().zip(&mut fabrics);
-        let mut tools: Vec<_> =
-            each.map(|(lane, fabric)| Tool { index, lane, fabric, parameters, pool, name }).collect();
+        let tool = |(lane, fabric)| {
+            let forwarder = forwarder.clone();
+            Tool { index, lane, fabric, parameters, pool, name, forwarder, forwards: false }
+        };
+        let mut tools: Vec<_> = each.map(tool).collect();
         let result = run(&mut tools);
         let Some(Tool { lane, fabric, .. }) = tools.first_mut() else { return result };
         if let Err(error) = leave(&index, fabric, lane) {

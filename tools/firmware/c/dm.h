@@ -21,7 +21,7 @@ enum dm_verb {
 enum { DM_SIGNALED = 1, DM_INLINE = 2, DM_FENCE = 4, DM_UNTIMED = 8 };
 
 enum dm_status { DM_OK = 0, DM_REFUSED = 1, DM_FLUSHED = 2, DM_NODE_DOWN = 3, DM_FENCED = 4, DM_UNSUPPORTED = 5,
-                 DM_UNANSWERED = 6 };
+                 DM_UNANSWERED = 6, DM_NOT_SERVED = 7 };
 
 /* One verb request. */
 struct dm_request {

@@ -192,6 +192,7 @@ unsafe extern "C" fn dm_complete(
         3 => Status::NodeDown,
         4 => Status::Fenced,
         6 => Status::Unanswered,
+        7 => Status::NotServed,
         _ => Status::Unsupported,
     };
     slot.map_or(NO_LANE, |(lane, _)| {

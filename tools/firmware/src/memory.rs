@@ -31,6 +31,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     crash_atomic_bytes: 8,
     write_turn_ns_min: 0,
     call_bytes_max: 0,
+    calls_change: false,
 };
 
 impl Region {

@@ -70,7 +70,9 @@ pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
     let mut runs: Vec<_> = tests.map(|name| (name.to_owned(), Means::Tests, 0)).collect();
     for (stage, histories) in HISTORIES.into_iter().enumerate() {
         let stage = 1 + 2 * stage as u32;
-        for index in ["sherman", "chime", "smart", "dolphin", "items", "items-over-chime", "items-over-smart"] {
+        for index in
+            ["sherman", "chime", "smart", "dolphin", "any-length", "any-length-over-chime", "any-length-over-smart"]
+        {
             let unmended = if matches!(index, "sherman" | "chime" | "smart") { "all" } else { UNMENDED };
             for options in [
                 format!("--faults {unmended}"),
@@ -81,7 +83,7 @@ pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
             }
         }
     }
-    for index in ["sherman", "chime", "smart", "dolphin", "items"] {
+    for index in ["sherman", "chime", "smart", "dolphin", "any-length"] {
         let damaged = format!("--index {index} --faults drops --damage --histories {}", HISTORIES[1]);
         runs.push((damaged, Means::Histories, 3));
     }

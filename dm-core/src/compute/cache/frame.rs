@@ -117,23 +117,25 @@ impl<'f> Frame<'f> {
         Look::Other
     }
 
-    /// The child that covers the key and those behind it, if this frame has `address`. Returns how many were written.
+    /// The child that covers the key and those behind it or, with `down`, those before it, if this frame has `address`.
+    /// Returns how many were written.
     pub(super) fn children_from<K: Wanted>(
         &self,
         address: Address,
-        level: u8,
         key: K,
         epoch: u32,
+        down: bool,
         out: &mut [Address],
     ) -> usize {
         for _ in 0..READ_TRIES {
             let before = self.header[SEQUENCE].load(Acquire);
             if before & 1 == 0 {
                 let mut count = 0;
-                if let Look::Child { slot, .. } = self.look_once(address, level, key, epoch) {
+                if let Look::Child { slot, .. } = self.look_once(address, 1, key, epoch) {
                     let children = self.header[INFO].load(Relaxed) as usize & 0xffff;
-                    for (to, slot) in out.iter_mut().zip(slot..children) {
-                        *to = self.child(slot);
+                    let left = if down { slot + 1 } else { children.saturating_sub(slot) };
+                    for (i, to) in out.iter_mut().take(left).enumerate() {
+                        *to = self.child(if down { slot - i } else { slot + i });
                         count += 1;
                     }
                 }

@@ -233,19 +233,20 @@ impl<'s> IndexCache<'s> {
         }
     }
 
-    /// The leaf that covers `key`, and the leaves to its right with the same parent, as that parent's copy names
-    /// them. Writes up to `out.len()` addresses and returns how many; 0 if the route does not reach the parent.
-    /// `epoch` is that of the operation.
-    pub fn leaves(&self, root: Address, root_level: u8, key: &[u8], epoch: u32, out: &mut [Address]) -> usize {
+    /// The leaf that covers `key`, and the leaves to its right or, with `down`, to its left, with the same parent, as that
+    /// parent's copy names them. Writes up to `out.len()` addresses and returns how many; 0 if the route does not reach the
+    /// parent. `root` is a pointer and the level it leads to; `epoch` is that of the operation.
+    pub fn leaves(&self, root: (Address, u8), key: &[u8], epoch: u32, down: bool, out: &mut [Address]) -> usize {
+        let (root, root_level) = root;
         let route = self.route(root, root_level, 1, key, epoch);
         if route.level != 1 || route.stale {
             return 0;
         }
         let Some(frame) = self.search(route.address, None) else { return 0 };
         if self.shape.is_short() {
-            frame.children_from(route.address, 1, ShortKey::new(key), epoch, out)
+            frame.children_from(route.address, ShortKey::new(key), epoch, down, out)
         } else {
-            frame.children_from(route.address, 1, &Key::new(key), epoch, out)
+            frame.children_from(route.address, &Key::new(key), epoch, down, out)
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Site<'a> {
     pub log: &'a Log<'a>,
     /// Its ring.
     pub ring: &'a Ring,
+    /// [`Log::restarts`], counted before the ring was looked up: a log that is lost begins again in another ring.
+    pub restarts: u64,
     /// What says whether this compute node may still write.
     pub recovery: Option<&'a Recovery<'a>>,
     /// The lane's scratch for it: [`room_bytes`], of the longest record's lines at least.
@@ -77,22 +79,23 @@ pub async fn make(
 }
 
 /// Waits until the record is durable, and posts what is staged if nobody else does. An error says that it is unknown
-/// whether the record will be replayed.
+/// whether the record will be replayed. If the log has begun again meanwhile, the record is in its page.
 ///
 /// Round trips: none if it is durable; otherwise one for a group of lanes, and less than one more of waiting.
 pub async fn wait(site: Site<'_>, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpError> {
     let Site { log, .. } = site;
     while !log.is_durable(lsn) {
         let lines_max = (site.room.len() / LINE_BYTES).saturating_sub(1).min(FLIGHT_LINES_MAX);
-        match log.begin(lane.id(), lines_max as u64) {
-            Begin::Post(flight) => post(site, lane, &flight).await?,
-            Begin::Lost => {
+        match log.begin(lane.id(), site.restarts, lines_max as u64) {
+            None => return Ok(()),
+            Some(Begin::Post(flight)) => post(site, lane, &flight).await?,
+            Some(Begin::Lost) => {
                 return Err(unknown(site.ring.lost()));
             }
             // Another thread's flight has completed since the line was looked up.
-            Begin::Nothing if log.is_durable(lsn) => return Ok(()),
-            Begin::Nothing => return Err(unknown(Cause::BadInput("a record that was never staged"))),
-            Begin::Busy => {
+            Some(Begin::Nothing) if log.is_durable(lsn) => return Ok(()),
+            Some(Begin::Nothing) => return Err(unknown(Cause::BadInput("a record that was never staged"))),
+            Some(Begin::Busy) => {
                 if let Some(parity) = log.asleep(lane.id(), lsn.line()) {
                     lane.set_unsettled(Unsettled::LOG, true);
                     let slept = sleep(lane).await;
@@ -115,7 +118,9 @@ pub async fn wait(site: Site<'_>, lane: &Lane<'_>, lsn: Lsn) -> Result<(), OpErr
 /// at it.
 pub async fn post_staged(site: Site<'_>, lane: &Lane<'_>) -> Result<bool, OpError> {
     let lines_max = (site.room.len() / LINE_BYTES).saturating_sub(1).min(FLIGHT_LINES_MAX);
-    let Begin::Post(flight) = site.log.begin(lane.id(), lines_max as u64) else { return Ok(false) };
+    let Some(Begin::Post(flight)) = site.log.begin(lane.id(), site.restarts, lines_max as u64) else {
+        return Ok(false);
+    };
     post(site, lane, &flight).await?;
     Ok(true)
 }

@@ -7,7 +7,8 @@
 //! └──────────────────┴──────┴────────┴────────┴─────                └────────┴─────
 //! ```
 //!
-//! The description is WRITTEN once, before the ring is announced. The head says at which line replay begins. It is a
+//! The description is WRITTEN before the ring is announced; a log that begins again at line 0 WRITEs the same bytes once more,
+//! with its head. The head says at which line replay begins. It is a
 //! line of its own: no crash unit is smaller, so a head is the old one or the new one. Lines are numbered without end,
 //! and line `n` lies where line `n - lines` was.
 

@@ -213,9 +213,11 @@ impl<'s> Log<'s> {
         self.state.lock().clone()
     }
 
-    /// Takes what is staged, `lines_max` lines at most but a whole record at least, for a flight of `lane`.
-    pub(super) fn begin(&self, lane: LaneId, lines_max: u64) -> Begin {
-        self.state.lock().begin(lane.0, |first, next| self.cut(first, next, lines_max))
+    /// Takes what is staged, `lines_max` lines at most but a whole record at least, for a flight of `lane`. `None`: the log
+    /// has begun again since `restarts` were counted, perhaps in another ring.
+    pub(super) fn begin(&self, lane: LaneId, restarts: u64, lines_max: u64) -> Option<Begin> {
+        let mut state = self.state.lock();
+        (state.restarts() == restarts).then(|| state.begin(lane.0, |first, next| self.cut(first, next, lines_max)))
     }
 
     /// Behind the last record that fits into a flight.
@@ -291,6 +293,13 @@ impl<'s> Log<'s> {
         let mut state = self.state.lock();
         state.restart();
         self.durable.store(state.durable() as u32, Ordering::Release);
+    }
+
+    /// How often the log has begun again at line 0. Lines from before and after that do not compare; what was logged before is
+    /// in its page.
+    #[inline]
+    pub fn restarts(&self) -> u64 {
+        self.state.lock().restarts()
     }
 
     /// As if so many lines had been used. Nothing was staged.

@@ -169,6 +169,11 @@ impl Appender {
         (self.flight, self.lost, self.frozen) = (None, false, false);
     }
 
+    /// How often it has begun again.
+    pub const fn restarts(&self) -> u64 {
+        self.base / LINES_END
+    }
+
     /// As if so many lines had been used; the pool has another head.
     #[cfg(test)]
     pub(super) fn begin_at(&mut self, line: u64) {

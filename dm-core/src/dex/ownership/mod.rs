@@ -25,6 +25,7 @@
 //! |---|---|
 //! | (here) | the changes of the word; the word itself is read by every sweep ([`crate::remote::owners`]) |
 //! | [`table`] | the table as stored; boundaries that are given, even, or quantiles |
+//! | [`load`] | how many operations come for an entry |
 //! | [`partition`] | what a compute node knows of the table: `owner_of`, its own tenures |
 //! | [`steps`] | the requests: READ the table, claim, look after a dead owner, release |
 //!
@@ -38,6 +39,7 @@
 //! ring is not given back, while an entry names the row or is RECOVERING ([`OwnerWord::keeps`]). The latter is for finders
 //! that died: their page images may be what a torn page needs, and no word names them any more.
 
+pub mod load;
 pub mod partition;
 pub mod steps;
 pub mod table;
@@ -48,7 +50,7 @@ use crate::pages::lsn::EPOCH_MAX;
 use crate::remote::lock_word::RowId;
 use thiserror::Error;
 
-pub use crate::remote::owners::{Owner, OwnerWord};
+pub use crate::remote::owners::{LoadWord, Owner, OwnerWord};
 
 /// Epochs that are kept for deaths: nobody claims or renews an entry above [`EPOCH_MAX`] less this.
 pub const EPOCHS_FOR_DEATHS: u32 = 1 << 16;

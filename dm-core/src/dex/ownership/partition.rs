@@ -8,8 +8,9 @@
 //! ends before the CAS that gives the entry up: first the tenure, then every frame's lock of this entry once, then the
 //! flushes, then the CAS. A change that saw the tenure under its frame's lock is in front of the flush of that frame.
 
+use super::load::{self, Load};
 use super::table::{Table, TableError};
-use super::{Owner, OwnerWord, Refused};
+use super::{LoadWord, Owner, OwnerWord, Refused};
 use crate::mutants::{Mutant, planted};
 use crate::remote::lock_word::RowId;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -23,6 +24,7 @@ pub struct EntryCell {
     tenure: AtomicU32,
     word: Mutex<OwnerWord>,
     seen: Mutex<Seen>,
+    load: Load,
 }
 
 /// What operations of a compute node have seen of the life of another one, which has an entry.
@@ -66,12 +68,15 @@ pub struct Partition<'s> {
     order: &'s [u32],
     cells: &'s [EntryCell],
     changes: AtomicU32,
+    /// When samples were taken last, in microseconds.
+    taken_us: Mutex<Option<u64>>,
 }
 
 impl<'s> Partition<'s> {
     /// A table of which nothing is known: no key has an owner.
     pub const fn none(me: RowId, key_bytes: usize) -> Self {
-        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[], changes: AtomicU32::new(0) }
+        let (changes, taken_us) = (AtomicU32::new(0), Mutex::new(None));
+        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[], changes, taken_us }
     }
 
     /// Bytes for the boundaries of `table`.
@@ -113,7 +118,8 @@ impl<'s> Partition<'s> {
             *cell.word.lock() = table.word(number);
             cell.tenure.store(0, Ordering::Release);
         }
-        Ok(Self { me, key_bytes, boundaries, order, cells, changes: AtomicU32::new(0) })
+        let (changes, taken_us) = (AtomicU32::new(0), Mutex::new(None));
+        Ok(Self { me, key_bytes, boundaries, order, cells, changes, taken_us })
     }
 
     /// This compute node's row.
@@ -235,6 +241,47 @@ impl<'s> Partition<'s> {
             Ok(Owner::Owned(owner)) => owner == self.me,
             Ok(Owner::Recovering { finder, .. }) => finder == self.me,
             _ => false,
+        }
+    }
+
+    /// Counts an operation that is a sample: one in [`load::SAMPLED`].
+    #[inline]
+    pub fn count_sample(&self, tenure: Tenure) {
+        if let Some(cell) = self.cell(tenure.entry) {
+            cell.load.count();
+        }
+    }
+
+    /// The load that was seen last; of an entry that this compute node serves, what it has said itself.
+    pub fn load(&self, entry: u32) -> LoadWord {
+        self.cell(entry).map_or(LoadWord::NONE, |cell| cell.load.word())
+    }
+
+    /// Takes note of a load that was READ. Returns whether the table should say something else: this compute node serves the
+    /// entry, and it was another one that counted.
+    pub fn note_load(&self, entry: u32, read: LoadWord) -> bool {
+        self.cell(entry).is_some_and(|cell| cell.load.note(read, cell.tenure.load(Ordering::Acquire)))
+    }
+
+    /// Whether it is time to say what was counted. Returns over how many microseconds that was; since then the count has begun
+    /// again. `is_news`: the table says something else.
+    pub fn end_count(&self, now_us: u64, is_news: bool) -> Option<u64> {
+        let mut taken_us = self.taken_us.lock();
+        let elapsed_us = taken_us.map_or(0, |taken_us| now_us.saturating_sub(taken_us));
+        if elapsed_us < load::PERIOD_US && !is_news && taken_us.is_some() {
+            return None;
+        }
+        *taken_us = Some(now_us);
+        Some(elapsed_us)
+    }
+
+    /// What the table is to say of an entry, where `elapsed_us` microseconds have been counted. `None`: this compute node does not
+    /// serve it, or has not looked at the table since it does.
+    pub fn take_load(&self, entry: u32, elapsed_us: u64) -> Option<LoadWord> {
+        let cell = self.cell(entry)?;
+        match cell.tenure.load(Ordering::Acquire) {
+            0 => None,
+            tenure => cell.load.take(tenure, elapsed_us),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::partition::{Partition, Tenure};
 use super::table::TableShape;
 use super::{Owner, OwnerWord, Refused};
+use crate::index::PART_KEPT_US;
 use crate::lane::watch::Watch;
 use crate::lane::{Lane, word_at};
 use crate::membership::Recovery;
@@ -153,19 +154,21 @@ impl TableSite<'_> {
     }
 
     /// Takes an entry that is kept for another compute node, if that does not take it: it does not live, or has left it for a quarter
-    /// of a lease since operations of this compute node first saw it so. Three round trips.
+    /// of a lease since operations of this compute node first saw it so. Without recovery nobody can say who lives, and
+    /// [`PART_KEPT_US`] go by. Three round trips.
     pub async fn take_kept(&self, lane: &Lane<'_>, (entry, word): (u32, OwnerWord)) -> Result<Entry, OpError> {
+        // No row says so: these are no heartbeats.
+        let saw = |now_us| self.partition.saw_row(entry, (word.0, u64::MAX), now_us);
         let is_taken = match self.recovery {
             Some(recovery) => {
                 let &Self { geometry, room, .. } = self;
                 let site = Site { recovery, geometry, owner: recovery.member(), room };
                 let row = site.read_row(lane, word.row()).await?;
-                // No row says so: these are no heartbeats. Without a clock it is not known how long.
-                let saw = |now_us| self.partition.saw_row(entry, (word.0, u64::MAX), now_us);
+                // Without a clock it is not known how long.
                 row.is_some_and(|row| row.word.state() == Some(RowState::Live))
                     && lane.port().now_us().map_or(0, saw) < recovery.lease.config().lease_ns() / 4000
             }
-            None => false,
+            None => lane.port().now_us().is_some_and(|now_us| saw(now_us) < PART_KEPT_US),
         };
         if is_taken {
             return Ok(Entry::Others(word));
@@ -180,8 +183,8 @@ impl TableSite<'_> {
     /// Looks after the compute node that has an entry: watches its row; if that has missed its lease, fences it on every
     /// memory node, and begins to recover the entry. The lane holds no lock.
     ///
-    /// It returns when the entry is this compute node's to recover, when nobody has it, or when its owner is known to be
-    /// alive: its heartbeat has moved.
+    /// It returns when the entry is this compute node's to recover, when nobody has it (it may be kept for another compute
+    /// node), or when its owner is known to be alive: its heartbeat has moved.
     pub async fn look_after(&self, lane: &Lane<'_>, entry: u32) -> Result<Entry, OpError> {
         lane.watch(|watch| *watch = Watch::default());
         let looked = self.watch_owner(lane, entry).await;
@@ -200,6 +203,8 @@ impl TableSite<'_> {
         loop {
             let word = self.read_word(lane, entry).await?;
             let row = match self.says(entry, word)? {
+                // Its owner has given it up, and nobody has it: the row is that of the receiver.
+                Entry::Others(word) if matches!(word.decode(), Ok(Owner::Kept(_))) => return Ok(Entry::Others(word)),
                 Entry::Others(word) => word.row(),
                 other => return Ok(other),
             };

@@ -1,22 +1,24 @@
 //! The ownership table as it lies on memory node 0, and how its boundaries are made.
 //!
 //! ```text
-//! ┌────────┬────────┬────────┬─────┬────────────┬────────────┬─────
-//! │ header │ word 0 │ word 1 │ ... │ boundary 0 │ boundary 1 │ ...      words and boundaries: as many as its capacity
-//! └────────┴────────┴────────┴─────┴────────────┴────────────┴─────
+//! ┌────────┬────────┬────────┬─────┬────────┬────────┬─────┬────────────┬────────────┬─────
+//! │ header │ word 0 │ word 1 │ ... │ load 0 │ load 1 │ ... │ boundary 0 │ boundary 1 │ ...      of each as many as its capacity
+//! └────────┴────────┴────────┴─────┴────────┴────────┴─────┴────────────┴────────────┴─────
 //! ```
 //!
 //! An entry's boundary is its least key; it reaches to the next greater boundary of the table. Boundary 0 is the least
 //! key of all. Boundaries do not change. Their order in the table does not matter, so that an entry can be cut in two
 //! later: a new entry is written behind the others, its word and its boundary first, and then the count. An entry's
 //! number stays what it is, which log records rely on.
+//!
+//! Words are changed by CAS. Loads are hints, which owners WRITE ([`LoadWord`]).
 
 use super::OwnerWord;
 use crate::layout::LINE_BYTES;
 use crate::layout::record::{CRC, Le32, record};
 use crate::layout::word_at;
 use crate::remote::catalog::IndexNumber;
-use crate::remote::owners;
+use crate::remote::owners::{self, LoadWord};
 use core::cmp::Ordering;
 use core::ops::Range;
 use static_assertions::const_assert_eq;
@@ -102,6 +104,12 @@ pub enum TableError {
     /// A table of another pool, or index, or with other sizes.
     #[error("this ownership table belongs to another pool, to an earlier formatting of this one, or to another index")]
     Other,
+    /// A table of another version of this program.
+    #[error("an ownership table of version {found}; this program knows version {}", TableHeader::VERSION)]
+    Version {
+        /// The table's version.
+        found: u8,
+    },
 }
 
 /// Where things are in a table.
@@ -138,6 +146,11 @@ impl TableShape {
         owners::word_at(entry)
     }
 
+    /// Byte offset of the load of an entry, in the table.
+    pub const fn load_at(&self, entry: u32) -> usize {
+        owners::load_at(self.capacity, entry)
+    }
+
     /// Bytes from one boundary to the next.
     const fn stride(&self) -> usize {
         (BoundaryHead::BYTES + self.key_bytes).next_multiple_of(8)
@@ -145,7 +158,7 @@ impl TableShape {
 
     /// Byte offset of the boundary of an entry, in the table.
     pub const fn boundary_at(&self, entry: u32) -> usize {
-        Self::word_at(self.capacity).next_multiple_of(LINE_BYTES) + entry as usize * self.stride()
+        self.load_at(self.capacity).next_multiple_of(LINE_BYTES) + entry as usize * self.stride()
     }
 
     /// Bytes of the table.
@@ -190,6 +203,7 @@ impl<'a> TableWriter<'a> {
         image.fill(0);
         let header = TableHeader {
             index: index.get() as u8,
+            version: TableHeader::VERSION,
             key_bytes: (shape.key_bytes as u16).into(),
             capacity: shape.capacity.into(),
             pool_incarnation: pool_incarnation.into(),
@@ -355,6 +369,9 @@ impl<'a> Table<'a> {
         if header != header.sealed() {
             return Err(TableError::Corrupt("the checksum of its header does not hold"));
         }
+        if header.version != TableHeader::VERSION {
+            return Err(TableError::Version { found: header.version });
+        }
         let sizes = (usize::from(header.key_bytes.get()), header.capacity.get());
         let is_same = header.index == index.get() as u8 && header.pool_incarnation.get() == pool_incarnation;
         if !is_same || sizes != (shape.key_bytes, shape.capacity) {
@@ -396,5 +413,10 @@ impl<'a> Table<'a> {
     /// The word of an entry, when the table was READ.
     pub fn word(&self, entry: u32) -> OwnerWord {
         OwnerWord(word_at(self.image, TableShape::word_at(entry)))
+    }
+
+    /// The load of an entry, when the table was READ.
+    pub fn load(&self, entry: u32) -> LoadWord {
+        LoadWord(word_at(self.image, self.shape.load_at(entry)))
     }
 }

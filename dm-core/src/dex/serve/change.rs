@@ -10,39 +10,28 @@
 //! replay leaves it alone; the leaf is WRITTEN, with its image in front; then the fill ends. A completion says that the
 //! change is in its page, which is what level `pool` asks for.
 
-use super::find::{Look, Place, Visited};
+use super::find::{Look, Place, Search, Visited};
+use super::offload::Ended;
 use super::split::Why;
 use super::{Dex, Level};
 use crate::btree::leaves::Leaves;
 use crate::btree::link::raise_node_version;
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::dex::leaf;
-use crate::dex::leaf::{Leaf, LeafMut};
+use crate::dex::leaf::Leaf;
 use crate::dex::log::record::Change;
 use crate::dex::log::state::Full;
+use crate::dex::offload::Mode;
+use crate::dex::offload::choice::Class;
 use crate::dex::ownership::partition::Tenure;
+use crate::dex::step::{self, Step};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
-use crate::layout::stripes::{Bytes, BytesMut, Cursor};
+use crate::layout::stripes::{Bytes, Cursor};
 use crate::operation::{Arguments, OpError, OperationKind, Outcome, unknown};
 use crate::pages::lsn::Lsn;
 use crate::pages::{Admit, FrameName, Page, Refused};
 use crate::remote::address::Address;
-
-/// What a change of a leaf is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The leaf stays as it is.
-    Nothing,
-    /// A record goes into this slot.
-    Put(usize),
-    /// The record in this slot gets the new value.
-    SetValue(usize),
-    /// The record in this slot goes.
-    Clear(usize),
-    /// A record has to go in and there is no slot.
-    NoRoom,
-}
 
 /// What a look at the leaf has decided and done.
 pub(super) enum Decided {
@@ -53,17 +42,28 @@ pub(super) enum Decided {
     NoRoom,
     /// The log has no room: nothing was changed.
     Full(Full),
+    /// The leaf was not READ: a memory node makes the change.
+    Unread,
 }
 
 impl Dex<'_> {
     pub(super) async fn change(&self, lane: &Lane<'_>, kind: OperationKind) -> Result<Outcome, Interrupt> {
         let inserts = matches!(kind, OperationKind::Insert | OperationKind::Upsert);
         let tenure = self.tenure(lane).await?;
-        let mut attempts = 0;
+        self.count(lane, tenure);
+        let (mut attempts, mut may_call) = (0, self.tree.capabilities.calls_change);
         loop {
             let look = |place, wanted: &_| self.decide(lane, kind, tenure, place, wanted);
-            let visited = self.visit_owned(lane, &self.plan.key, Admit::ByChance, look).await?;
-            let Some(Visited { seen, leaf, fill, help }) = visited else {
+            let waited_ns = lane.port().elapsed_ns();
+            let way = if may_call && self.choice.mode() != Mode::Never {
+                Some(self.way(lane, Class::Change, 0))
+            } else {
+                None
+            };
+            let unread = way.is_some_and(|way| way.calls);
+            let search = Search { admit: Admit::ByChance, unread };
+            let visited = self.visit_owned(lane, &self.plan.key, search, look).await?;
+            let Some(Visited { mut seen, leaf, fill, help }) = visited else {
                 if !inserts {
                     return Ok(Outcome::Absent);
                 }
@@ -72,7 +72,17 @@ impl Dex<'_> {
                 continue;
             };
             let is_cached = fill.is_none();
-            if let (Decided::Done { lsn, changed: true, .. }, Some(fill)) = (&seen, &fill) {
+            if let (Decided::Unread, Some(fill)) = (&seen, &fill) {
+                seen = match self.change_by_call(lane, (kind, tenure), (leaf, fill)).await? {
+                    Ended::So(outcome, lsn) => {
+                        let (lsn, changed) = (lsn.unwrap_or(Lsn::NONE), lsn.is_some());
+                        Decided::Done { outcome, lsn, changed, emptied: false }
+                    }
+                    Ended::NoRoom => Decided::NoRoom,
+                    Ended::Full(full) => Decided::Full(full),
+                    Ended::InVain => Decided::Unread,
+                };
+            } else if let (Decided::Done { lsn, changed: true, .. }, Some(fill)) = (&seen, &fill) {
                 // If that fails, settling WRITEs the leaf again, and then ends the fill.
                 self.store.writes(lane, fill);
                 self.write_back(lane, leaf, *lsn).await?;
@@ -82,6 +92,10 @@ impl Dex<'_> {
                 let ended = self.end_fill(lane, fill).await;
                 let is_changed = matches!(seen, Decided::Done { changed: true, .. });
                 ended.map_err(|error| if is_changed { unknown(error.cause) } else { error })?;
+            }
+            if let Some(way) = way.filter(|_| !is_cached) {
+                let took_ns = lane.port().elapsed_ns().saturating_sub(waited_ns);
+                self.choice.note(Class::Change, 0, way.calls, took_ns);
             }
             match seen {
                 Decided::Done { outcome, lsn, changed, emptied } => {
@@ -102,6 +116,10 @@ impl Dex<'_> {
                         self.join_emptied(lane, leaf, tenure).await;
                     }
                     return Ok(outcome);
+                }
+                Decided::Unread => {
+                    may_call = false;
+                    continue;
                 }
                 Decided::NoRoom => self.split(lane, leaf, Why::Operation(tenure)).await?,
                 Decided::Full(full) => {
@@ -131,6 +149,7 @@ impl Dex<'_> {
             match place {
                 Place::Frame(name) => self.decide_in_frame(lane, (kind, tenure), &mut arguments, name, wanted),
                 Place::Scratch => self.decide_in_scratch((kind, tenure), &mut arguments, image, wanted),
+                Place::Unread => Look::Seen(Decided::Unread),
             }
         });
         if let Look::Seen(Decided::Done { changed: true, .. }) = look {
@@ -154,7 +173,7 @@ impl Dex<'_> {
                 judged => return Ok(Look::of(judged.map(Err))),
             }
             let before = Leaf::over(&self.leaf, image);
-            let (outcome, step) = plan_step(&before, kind, arguments);
+            let (outcome, step) = plan(&before, kind, arguments);
             let Some(record) = record_of(step, arguments) else {
                 return Ok(Look::Seen(unchanged(outcome, step, leaf::lsn(&self.leaf, image))));
             };
@@ -166,7 +185,7 @@ impl Dex<'_> {
                 Err(full) => return Ok(Look::Seen(Decided::Full(full))),
             };
             let lsn = writing.lsn();
-            self.apply(&mut writing, step, arguments, lsn);
+            step::make(&self.leaf, &mut writing, step, (arguments.key(), arguments.value()), lsn);
             Ok(Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied }))
         };
         self.store.change(lane, name, || self.partition().holds(tenure), decide).unwrap_or_else(Look::Refused)
@@ -189,7 +208,7 @@ impl Dex<'_> {
             Ok(FenceCheck::Here) => {}
             judged => return Look::of(judged.map(Err)),
         }
-        let (outcome, step) = plan_step(&Leaf::new(&self.leaf, image), kind, arguments);
+        let (outcome, step) = plan(&Leaf::new(&self.leaf, image), kind, arguments);
         if record_of(step, arguments).is_none() {
             // All that it has is in its page.
             return Look::Seen(unchanged(outcome, step, Lsn::NONE));
@@ -199,24 +218,12 @@ impl Dex<'_> {
         }
         match self.stage(tenure, Change::None) {
             Ok(lsn) => {
-                self.apply(image, step, arguments, lsn);
+                step::make(&self.leaf, image, step, (arguments.key(), arguments.value()), lsn);
                 raise_node_version(image);
                 Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied: false })
             }
             Err(full) => Look::Seen(Decided::Full(full)),
         }
-    }
-
-    /// Changes the leaf in `image`, and stamps it.
-    fn apply<B: BytesMut + ?Sized>(&self, image: &mut B, step: Step, arguments: &Arguments<'_>, lsn: Lsn) {
-        let mut leaf = LeafMut::over(&self.leaf, image);
-        match step {
-            Step::Put(slot) => leaf.put(slot, arguments.key(), arguments.value()),
-            Step::SetValue(slot) => leaf.set_value(slot, arguments.value()),
-            Step::Clear(slot) => leaf.clear(slot),
-            Step::Nothing | Step::NoRoom => {}
-        }
-        leaf::stamp(&self.leaf, image, lsn);
     }
 
     /// Waits for what an answer to a change of a cached leaf means at the lane's level.
@@ -232,28 +239,13 @@ impl Dex<'_> {
     }
 }
 
-/// What the operation does to a leaf that covers its key. The value that it finds goes to the output, if the outcome
-/// says it.
-fn plan_step<B: Bytes>(leaf: &Leaf<'_, B>, kind: OperationKind, arguments: &mut Arguments<'_>) -> (Outcome, Step) {
-    use OperationKind::{DeleteIf, Insert, UpdateIf, Upsert};
-    let Some(slot) = leaf.scan_for(arguments.key()) else {
-        return match leaf.free_slot() {
-            _ if !matches!(kind, Insert | Upsert) => (Outcome::Absent, Step::Nothing),
-            Some(slot) => (Outcome::Inserted, Step::Put(slot)),
-            None => (Outcome::Inserted, Step::NoRoom),
-        };
-    };
-    let differs = matches!(kind, UpdateIf | DeleteIf) && !leaf.value_is(slot, arguments.expected());
-    if matches!(kind, Insert) || differs {
+/// Plans the operation's step. The value that it finds goes to the output, if it is a part of the answer.
+fn plan<B: Bytes>(leaf: &Leaf<'_, B>, kind: OperationKind, arguments: &mut Arguments<'_>) -> (Outcome, Step) {
+    let planned = step::plan(leaf, kind, arguments.key(), arguments.expected());
+    if let Some(slot) = planned.shows {
         leaf.read_value(slot, arguments.output());
     }
-    let outcome = kind.outcome_of_present(differs);
-    let step = match outcome {
-        Outcome::Updated | Outcome::Replaced => Step::SetValue(slot),
-        Outcome::Deleted => Step::Clear(slot),
-        _ => Step::Nothing,
-    };
-    (outcome, step)
+    (planned.outcome, planned.step)
 }
 
 /// `lsn`: for which the answer waits.

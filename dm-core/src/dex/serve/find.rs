@@ -34,6 +34,23 @@ pub(super) enum Place {
     Frame(FrameName),
     /// In node image 0. This lane has the page's fill, and nobody else has a copy.
     Scratch,
+    /// In the pool. This lane has the page's fill, and nobody has a copy. Only where [`Search::unread`] asks for it.
+    Unread,
+}
+
+/// How a leaf is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Search {
+    /// Whether it comes into a frame.
+    pub(super) admit: Admit,
+    /// A leaf that does not is not READ, but looked at as [`Place::Unread`].
+    pub(super) unread: bool,
+}
+
+impl From<Admit> for Search {
+    fn from(admit: Admit) -> Self {
+        Self { admit, unread: false }
+    }
 }
 
 /// Result of a look at a leaf, or of a change.
@@ -77,9 +94,10 @@ impl Dex<'_> {
         &self,
         lane: &Lane<'_>,
         key: &Range<usize>,
-        admit: Admit,
+        search: impl Into<Search>,
         mut look: impl FnMut(Place, &Wanted) -> Look<R>,
     ) -> Result<Option<Visited<R>>, Interrupt> {
+        let search = search.into();
         let mut cached = true;
         let mut attempts = 0;
         loop {
@@ -92,7 +110,7 @@ impl Dex<'_> {
                 },
             };
             cursor.begins_again(attempts);
-            if let Some(visited) = self.visit_from(lane, &mut cursor, key, admit, &mut look).await? {
+            if let Some(visited) = self.visit_from(lane, &mut cursor, key, search, &mut look).await? {
                 return Ok(Some(visited));
             }
             lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
@@ -108,7 +126,7 @@ impl Dex<'_> {
         lane: &Lane<'_>,
         cursor: &mut DescentCursor,
         key: &Range<usize>,
-        admit: Admit,
+        search: Search,
         look: &mut impl FnMut(Place, &Wanted) -> Look<R>,
     ) -> Result<Option<Visited<R>>, Interrupt> {
         let mut moves = 0;
@@ -116,7 +134,7 @@ impl Dex<'_> {
             lane.check_deadline()?;
             let leaf = cursor.address;
             let wanted = self.leaf_wanted(leaf);
-            let (look, fill) = match self.store.acquire(lane, leaf, admit).await? {
+            let (look, fill) = match self.store.acquire(lane, leaf, search.admit).await? {
                 Acquired::Frame(name) => {
                     let seen = look(Place::Frame(name), &wanted);
                     if let Look::Refused(refused) = seen {
@@ -132,6 +150,9 @@ impl Dex<'_> {
                         }
                     }
                     (seen, None)
+                }
+                Acquired::Mine(fill) if search.unread && !fill.is_admitted() => {
+                    (look(Place::Unread, &wanted), Some(fill))
                 }
                 Acquired::Mine(fill) => {
                     let changes = self.partition().changes();

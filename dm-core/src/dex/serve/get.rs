@@ -11,6 +11,7 @@ use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::{FenceCheck, Wanted};
 use crate::dex::leaf;
 use crate::dex::leaf::Leaf;
+use crate::dex::offload::choice::Class;
 use crate::dex::ownership::partition::Tenure;
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -28,15 +29,16 @@ type Seen = (bool, Lsn);
 impl Dex<'_> {
     pub(super) async fn get(&self, lane: &Lane<'_>) -> Result<Outcome, Interrupt> {
         let tenure = self.tenure(lane).await?;
-        let Some(start) = self.offload_from(lane) else { return self.get_by_reads(lane, tenure).await };
+        self.count(lane, tenure);
+        let Some(start) = self.offload_from(lane, &self.plan.key) else { return self.get_by_reads(lane, tenure).await };
         let waited_ns = lane.port().elapsed_ns();
-        let way = self.way(lane, &start);
+        let way = self.way(lane, Class::Get, start.level);
         let answer = if way.calls { self.get_by_call(lane, tenure, &start).await? } else { None };
         let answer = match answer {
             Some(answer) => answer,
             None => self.get_by_reads(lane, tenure).await?,
         };
-        self.choice.note(start.level, way.calls, lane.port().elapsed_ns().saturating_sub(waited_ns));
+        self.choice.note(Class::Get, start.level, way.calls, lane.port().elapsed_ns().saturating_sub(waited_ns));
         Ok(answer)
     }
 
@@ -71,6 +73,7 @@ impl Dex<'_> {
                     Ok(Ok((is_found, _))) => Look::Seen((is_found, Lsn::NONE)),
                     elsewhere => Look::of(elsewhere),
                 },
+                Place::Unread => Look::Stale,
                 Place::Frame(name) => {
                     let out = RefCell::new(out);
                     // A closure that is called again writes the value again.

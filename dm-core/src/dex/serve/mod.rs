@@ -38,7 +38,7 @@
 //! # What is served
 //!
 //! Point operations on keys of this compute node's entries, and scans of them. A key of another entry is refused with
-//! [`Cause::NotOwner`]. Leaves that split are linked as in every B+-tree. A leaf that was emptied is joined to its left
+//! [`Cause::NotOwner`]; [`crate::index::forward`] has the owner execute the operation then. Leaves that split are linked as in every B+-tree. A leaf that was emptied is joined to its left
 //! neighbour, unless it is the leftmost one of its parent or of its entry.
 
 mod answer;
@@ -62,8 +62,9 @@ use super::log::record::Change;
 use super::log::staging::Log;
 use super::log::state::Full;
 use super::offload::{Choice, Mode};
-use super::ownership::Owner;
+use super::ownership::load;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
+use super::ownership::{LoadWord, Owner, OwnerWord};
 use super::parameters::{Parameters, Scratch};
 use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, Looks, SPAN_MAX, key_of};
@@ -249,7 +250,9 @@ impl<'s> Dex<'s> {
     fn site(&self) -> Result<Site<'_>, OpError> {
         let what = "a log of an index that is not open";
         let opened = self.opened.get().ok_or(OpError::harmless(Cause::BadInput(what)))?;
-        Ok(Site { log: &self.log, ring: opened.ring()?, recovery: self.tree.recovery, room: &self.scratch.log })
+        let restarts = self.log.restarts();
+        let (ring, recovery, room) = (opened.ring()?, self.tree.recovery, &self.scratch.log);
+        Ok(Site { log: &self.log, ring, restarts, recovery, room })
     }
 
     /// Stages the record of a change, unless its tenure has ended.
@@ -263,6 +266,14 @@ impl<'s> Dex<'s> {
             let mut room = [0; KEY_BYTES_MAX];
             self.partition().tenure_of(key_of(scratch, key, &mut room))
         })
+    }
+
+    /// Counts an operation of a range of keys, if it is a sample.
+    #[inline]
+    fn count(&self, lane: &Lane<'_>, tenure: Tenure) {
+        if lane.is_sampled(load::SAMPLED) {
+            self.partition().count_sample(tenure);
+        }
     }
 
     /// The error of an operation on a key that this compute node does not serve.
@@ -372,6 +383,11 @@ impl Index for Dex<'_> {
     async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
         lane.begin(wait_ns);
         self.move_rank(lane, part, to).await
+    }
+
+    fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
+        let partition = self.partition();
+        partition.entry_of_rank(part).map(|entry| (partition.word(entry), partition.load(entry)))
     }
 
     fn part_of(&self, key: &[u8]) -> u32 {

@@ -51,11 +51,12 @@ use core::sync::atomic::Ordering;
 const AWAIT_NS: u64 = 100_000;
 
 impl Dex<'_> {
-    /// READs the table, gives up every entry that is asked for, and takes every entry that is kept for this compute node.
+    /// READs the table, gives up every entry that is asked for, takes every entry that is kept for this compute node, and says
+    /// now and then how many operations come for its entries.
     pub(super) async fn keep_entries(&self, lane: &Lane<'_>) -> Result<(), OpError> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         let partition = &opened.partition;
-        self.note_table(lane, opened).await?;
+        let is_news = self.note_table(lane, opened).await?;
         for entry in 0..partition.count() {
             let is_due = match partition.word(entry).decode() {
                 Ok(Owner::Draining { owner, .. }) => owner == partition.me(),
@@ -69,7 +70,7 @@ impl Dex<'_> {
                 taken?;
             }
         }
-        Ok(())
+        self.publish_loads(lane, opened, is_news).await
     }
 
     /// Moves the entry whose boundary has that rank to the compute node of row `to`, and waits until it is given up.

@@ -62,6 +62,9 @@ use spin::Once;
 /// How long a lane pauses that waits for another one to open, or to take an entry, in ns.
 const WAIT_NS: u64 = 10_000;
 
+/// WRITEs of loads in one chain.
+const RUNS_AT_ONCE: u32 = 8;
+
 /// Storage for what a compute node knows of the ownership table.
 pub struct OwnersRoom<'s> {
     /// Bytes of a key for each entry.
@@ -224,6 +227,12 @@ impl<'s> Dex<'s> {
                 && (patience == Patience::Watch || site.may_be_dead(lane, entry, word.row()).await?)
             {
                 found = site.look_after(lane, entry).await?;
+                if let Entry::Others(word) = found
+                    && let Ok(Owner::Kept(_)) = word.decode()
+                {
+                    // Its owner has given it up meanwhile.
+                    continue;
+                }
             }
             match found {
                 Entry::Mine(_) => return Ok(opened.partition.admit(entry)),
@@ -287,8 +296,13 @@ impl<'s> Dex<'s> {
         }
     }
 
-    /// Ends it, or what a lane has left that failed or was dropped.
+    /// Ends it, or what a lane has left that failed or was dropped. If a request has failed, only settling ends it: until its
+    /// queue pair is closed, a WRITE may land over what the next lane WRITEs in the same place (the table, the head of the
+    /// ring, a page that is restored).
     pub(super) fn end_taking(&self, lane: &Lane<'_>) {
+        if lane.has_failed_requests() {
+            return;
+        }
         let mut taking = self.taking.lock();
         if taking.is_some_and(|(of, _)| of == lane.id()) {
             *taking = None;
@@ -342,20 +356,66 @@ impl<'s> Dex<'s> {
         Ok(Opened { partition: partition.map_err(corrupt)?, rings, table, pool })
     }
 
-    /// READs the words of all entries. Other lanes may be at work: what they have noted since stays.
-    pub(super) async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
+    /// READs the words and the loads of all entries. Other lanes may be at work: what they have noted since stays. Returns
+    /// whether the load of an entry that this compute node serves is another one's.
+    pub(super) async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<bool, OpError> {
         let (shape, at) = (self.table_shape()?, self.scratch.table.start);
         read_table(lane, opened.table, &shape, at).await?;
         let noted = lane.port().with(|scratch| {
             let table = Table::decode(shape, self.tree.number, opened.pool.1, scratch.get(at..).unwrap_or_default())?;
+            let mut is_news = false;
             for entry in 0..opened.partition.count() {
                 let noted = opened.partition.note(entry, table.word(entry), OwnerWord::FREE);
                 noted.map_err(|_| TableError::Corrupt("a word that no writer makes"))?;
+                is_news |= opened.partition.note_load(entry, table.load(entry));
             }
-            Ok::<_, TableError>(())
+            Ok::<_, TableError>(is_news)
         });
         let what = "the ownership table is damaged";
         noted.map_err(|_| OpError::harmless(Cause::Corrupt { address: Address::new(HOME, opened.table, 0), what }))
+    }
+
+    /// Says in the table how many operations come for the entries that this compute node serves, if it is time to, or if it is
+    /// `news`. Round trips: none, or one for some [`RUNS_AT_ONCE`] runs of entries that lie beside each other.
+    pub(super) async fn publish_loads(
+        &self,
+        lane: &Lane<'_>,
+        opened: &Opened<'s>,
+        is_news: bool,
+    ) -> Result<(), OpError> {
+        let (port, partition, at) = (lane.port(), &opened.partition, self.scratch.table.start);
+        let shape = self.table_shape()?;
+        let may_write = self.tree.recovery.is_none_or(|recovery| recovery.lease.may_write());
+        let elapsed_us = port.now_us().filter(|_| may_write).and_then(|now_us| partition.end_count(now_us, is_news));
+        let Some(elapsed_us) = elapsed_us else { return Ok(()) };
+        let (mut entry, mut runs) = (0, 0);
+        while entry < partition.count() {
+            let first = shape.load_at(entry);
+            while let Some(load) = partition.take_load(entry, elapsed_us) {
+                let word = at + shape.load_at(entry);
+                port.with(|scratch| {
+                    if let Some(place) = scratch.get_mut(word..word + 8) {
+                        place.copy_from_slice(&load.0.to_le_bytes());
+                    }
+                });
+                entry += 1;
+            }
+            let bytes = shape.load_at(entry) - first;
+            if bytes > 0 {
+                port.push(Request::write(Label::Owner, HOME, opened.table + first as u64, bytes, at + first));
+                runs += 1;
+            }
+            if runs == RUNS_AT_ONCE {
+                port.submit().await?;
+                runs = 0;
+            }
+            // The one that ended the run.
+            entry += 1;
+        }
+        if runs > 0 {
+            port.submit().await?;
+        }
+        Ok(())
     }
 
     fn table_shape(&self) -> Result<TableShape, OpError> {

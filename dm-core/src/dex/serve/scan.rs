@@ -4,7 +4,7 @@
 //! frame, several are READ at once. Each counts only if it continues where the one before ended, and if this compute node
 //! has the tenure of that bound. An entry that nobody has is taken, as by a get. A page ends
 //! where the entries of others begin: with `more`, if it has records; without any, the scan is refused with the owner of
-//! the entry that comes next, as a get would be.
+//! the entry that comes next, as a get would be, and the key is where that entry begins.
 //!
 //! A page answers like a get: the lease is looked at after the last leaf was read, and every record that was seen in a
 //! frame is durable.
@@ -15,6 +15,7 @@ use crate::btree::leaves::{Leaves, judge_leaf, key_of};
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::btree::scan::{LEAVES_MAX, Progress, Scan, Taken};
 use crate::dex::leaf;
+use crate::dex::offload::choice::Class;
 use crate::dex::ownership::partition::Tenure;
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -60,11 +61,26 @@ impl Dex<'_> {
         if progress.wanted() == 0 {
             return Ok(Outcome::Page { records: 0, more: true });
         }
+        let restarts = self.log.restarts();
         let mut newest = Newest(Lsn::NONE);
+        let waited_ns = lane.port().elapsed_ns();
+        let way = self.offload_from(lane, &bound).map(|start| (start.level, self.way(lane, Class::Scan, start.level)));
+        let calls = way.is_some_and(|(_, way)| way.calls);
         let page = loop {
             let Some(tenure) = self.tenure_to_scan(lane, &bound, progress.records() > 0).await? else {
                 break Outcome::Page { records: progress.records() as u32, more: true };
             };
+            self.count(lane, tenure);
+            if calls && let Some(start) = self.offload_from(lane, &bound) {
+                let at = (&bound, tenure, &start);
+                if let Some(taken) = self.scan_by_call(lane, operation, at, &mut progress).await? {
+                    if let Some(page) = Self::page(&progress, taken) {
+                        break page;
+                    }
+                    lane.check_deadline()?;
+                    continue;
+                }
+            }
             let Some(taken) = self.take_first(lane, operation, (&bound, tenure), &mut progress, &mut newest).await?
             else {
                 break Outcome::Page { records: 0, more: false };
@@ -77,7 +93,15 @@ impl Dex<'_> {
             }
             lane.check_deadline()?;
         };
+        if let Some((level, way)) = way {
+            let took_ns = lane.port().elapsed_ns().saturating_sub(waited_ns);
+            self.choice.note(Class::Scan, level, way.calls, took_ns);
+        }
         self.check_lease(lane)?;
+        if restarts != self.log.restarts() {
+            // `newest` may be a line of the old count, and hide a later one of the new count.
+            return Err(Interrupt::TenureEnded);
+        }
         if self.level(lane) != Level::Cache && !newest.0.is_none() && !planted(Mutant::UNDURABLE_READ_ANSWERED) {
             self.wait_durable(lane, newest.0).await.map_err(|error| OpError::harmless(error.cause))?;
         }
@@ -100,7 +124,15 @@ impl Dex<'_> {
         match self.tenure_of(lane, bound).await {
             Ok(tenure) => Ok(Some(tenure)),
             Err(Interrupt::Failed(OpError { cause: Cause::NotOwner { .. }, .. })) if has_records => Ok(None),
-            Err(interrupt) => Err(interrupt),
+            Err(interrupt) => {
+                // Where the owner's entry begins, for a caller that asks it.
+                lane.port().with(|scratch| {
+                    if bound.end <= scratch.len() {
+                        scratch.copy_within(bound.clone(), self.plan.key.start);
+                    }
+                });
+                Err(interrupt)
+            }
         }
     }
 

@@ -365,7 +365,8 @@ impl<'a> Node<'a> {
     }
 
     fn append(&self) -> append::Site<'_> {
-        append::Site { log: self.log, ring: self.ring, recovery: Some(self.recovery), room: &self.rooms.log }
+        let restarts = self.log.restarts();
+        append::Site { log: self.log, ring: self.ring, restarts, recovery: Some(self.recovery), room: &self.rooms.log }
     }
 
     /// The frame of a key's page.
@@ -442,6 +443,7 @@ fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; 
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
         call_bytes_max: 0,
+        calls_change: false,
     };
     let progress_counters: [ProgressCounter; LANES] = Default::default();
     let recovery = Recovery::new(member, &lease, &progress_counters, &areas, &numbers, &capabilities).unwrap();

@@ -230,3 +230,31 @@ fn rings_that_cannot_be_read_end_a_recovery_with_an_error() {
         assert!(matches!(word_of(&pool, 0).decode(), Ok(Owner::Recovering { .. })), "nobody is admitted");
     }
 }
+
+/// The log has begun again at line 0. What other lanes change while a finder flushes is noted with later lines, and does not
+/// keep the finder from its end.
+#[test]
+fn flushes_of_a_recovery_end_after_the_log_has_begun_again() {
+    let pool = Pool::new();
+    with_node(&pool, 6, |node, lanes| {
+        let [lane, other] = lanes;
+        node.log.restart();
+        for entry in 0..ENTRIES {
+            pool.run(lane, node.table.claim(lane, entry)).unwrap().unwrap();
+            node.table.partition.admit(entry).unwrap();
+        }
+        for key in [0, OTHER] {
+            pool.run(lane, node.change(lane, key, Some(1))).unwrap().unwrap();
+        }
+        let submits = Cell::new(0);
+        let change = || {
+            submits.set(submits.get() + 1);
+            if submits.get() < 12 {
+                let mut changing = pin!(node.change(other, OTHER, Some(submits.get())));
+                assert!(matches!(poll_once(other.port(), changing.as_mut()), Step::Done(Ok(_))), "its page is cached");
+            }
+        };
+        pool.watch(lane, recover::flush_replayed(&node.recover(), lane), change).unwrap().unwrap();
+        assert!(submits.get() <= 4, "{} submits", submits.get());
+    });
+}

@@ -285,6 +285,7 @@ fn with_tree(seed: u64, test: impl FnOnce(&Tree<'_>, &Lane<'_>, &mut Memory, &Mo
             crash_atomic_bytes: 64,
             write_turn_ns_min: 0,
             call_bytes_max: 0,
+            calls_change: false,
         },
         combine: true,
         space,

@@ -1,4 +1,5 @@
-//! RPCs to memory nodes' daemons, and calls to their processors, without blocking the worker's other lanes.
+//! RPCs to memory nodes' daemons, and calls to their processors and to other compute nodes, without blocking the worker's other
+//! lanes.
 
 use super::{ShmFabric, saturated};
 use crate::memory_node::Ticket;
@@ -6,7 +7,7 @@ use crate::memory_node::call_area::{CallArea, Called, Heard};
 use dm_core::fabric::Posted;
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Completion, NodeId, Request, Status, Verb};
+use dm_core::verbs::{Callee, Completion, Label, LaneId, NodeId, Request, Status, Verb};
 use std::time::{Duration, Instant};
 
 /// How long a daemon may take to return from a call. A call is next to no work, and one processor is enough for it.
@@ -15,6 +16,20 @@ pub const CALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a memory node's processor may take to answer a call. A call is some microseconds of work; the daemon may have to
 /// wait for a processor first.
 pub const ANSWER_WAIT: Duration = Duration::from_millis(10);
+
+/// How long it may take to make a change that it has begun. Until then nobody knows whether the leaf is changed.
+const CHANGE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a compute node may take to begin to serve a call. Its thread may have to wait for a processor, or for a lane.
+pub const PICK_UP_WAIT: Duration = Duration::from_millis(200);
+
+/// How much longer than an operation may wait its caller waits for the answer.
+const ANSWER_GRACE: Duration = Duration::from_millis(100);
+
+/// Whether it calls a compute node: for that the memory node needs no daemon.
+fn is_to_compute_node(request: &Request) -> bool {
+    request.verb == Verb::Call && Callee(request.operands[1]).row().is_some()
+}
 
 /// A submit with RPCs or calls.
 pub(super) struct Calling {
@@ -26,8 +41,30 @@ pub(super) struct Calling {
 /// One RPC, or one call.
 enum CallState {
     Waiting(NodeId, Ticket),
-    Called(NodeId, Called),
+    Called(NodeId, Called, Patience),
     Done(Completion),
+}
+
+/// How long a caller waits.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// For the callee to begin: then the call can be taken back.
+    begin: Duration,
+    /// For the answer.
+    end: Duration,
+}
+
+impl Patience {
+    fn of(request: &Request) -> Self {
+        match Callee(request.operands[1]).row() {
+            Some(_) => {
+                let end = Duration::from_nanos(request.operands[2]).saturating_add(ANSWER_GRACE);
+                Self { begin: PICK_UP_WAIT.min(end), end }
+            }
+            None if request.label == Label::Change => Self { begin: ANSWER_WAIT, end: CHANGE_WAIT },
+            None => Self { begin: ANSWER_WAIT, end: ANSWER_WAIT },
+        }
+    }
 }
 
 impl ShmFabric {
@@ -43,14 +80,19 @@ impl ShmFabric {
             let state = match self.nodes.get(usize::from(request.node.0)) {
                 None => failed(Status::Refused),
                 // The memory node has no daemon to call.
-                Some(node) if !node.has_daemon() => failed(Status::Unsupported),
+                Some(node) if !node.has_daemon() && !is_to_compute_node(request) => failed(Status::Unsupported),
                 Some(node) if node.is_down() => failed(Status::NodeDown),
                 Some(node) if request.verb == Verb::Call => match node.call_area() {
                     None => failed(Status::Unsupported),
-                    Some((area, owner)) => match Self::post_call(lane, request, area, owner) {
-                        Some(called) => CallState::Called(request.node, called),
-                        None => failed(Status::Unanswered),
-                    },
+                    Some((area, owner)) => {
+                        let callee = Callee(request.operands[1]);
+                        let posted =
+                            if area.is_served(callee) { Self::post_call(lane, request, area, owner) } else { None };
+                        match posted {
+                            Some(called) => CallState::Called(request.node, called, Patience::of(request)),
+                            None => failed(Status::NotServed),
+                        }
+                    }
                 },
                 Some(node) => match node.call(request.operands) {
                     Some(ticket) => CallState::Waiting(request.node, ticket),
@@ -75,7 +117,7 @@ impl ShmFabric {
     /// Nobody waits for the answers of calls any more.
     pub(super) fn give_calls_up(&mut self) {
         for (_, state) in self.calling.iter().flat_map(|calling| &calling.calls) {
-            if let CallState::Called(node, called) = state
+            if let CallState::Called(node, called, ..) = state
                 && let Some((area, owner)) = self.nodes.get(usize::from(node.0)).and_then(|node| node.call_area())
             {
                 area.give_up(owner, called);
@@ -83,11 +125,22 @@ impl ShmFabric {
         }
     }
 
+    /// Whether the memory node still executes a call that this lane has given up.
+    #[cold]
+    pub(super) fn is_executed(&mut self, lane: LaneId, node: NodeId) -> bool {
+        let remote = self.nodes.get(usize::from(node.0));
+        let area = remote.and_then(|remote| remote.call_area().filter(|_| !remote.is_down()));
+        self.given_up.retain(|(of, at, called)| {
+            *of != lane || *at != node || area.is_some_and(|(area, owner)| area.is_left(owner, called))
+        });
+        self.given_up.iter().any(|(of, at, _)| *of == lane && *at == node)
+    }
+
     /// Posts a call, whose request is in the lane's scratch.
     fn post_call(lane: &Lane<'_>, request: &Request, area: &CallArea, owner: u32) -> Option<Called> {
         let local = request.local as usize..request.local as usize + request.bytes as usize;
         let answer_bytes = usize::try_from(request.operands[0]).ok()?;
-        lane.port().with(|scratch| area.post(owner, scratch.get(local)?, answer_bytes))
+        lane.port().with(|scratch| area.post(owner, Callee(request.operands[1]), scratch.get(local)?, answer_bytes))
     }
 
     /// Looks for the answer of a call, which goes into the lane's scratch.
@@ -120,9 +173,9 @@ impl ShmFabric {
                         *state = CallState::Done(Completion { value: 0, elapsed_ns, status: Status::NodeDown });
                     }
                 }
-                if let CallState::Called(node, called) = state {
+                if let CallState::Called(node_id, called, patience) = state {
                     let waited = began.elapsed();
-                    let node = self.nodes.get(usize::from(node.0));
+                    let node = self.nodes.get(usize::from(node_id.0));
                     let area = node.and_then(|node| node.call_area().filter(|_| !node.is_down()));
                     let heard = area.map(|(area, owner)| {
                         lanes
@@ -136,13 +189,18 @@ impl ShmFabric {
                     match heard {
                         None => *state = ended(Status::NodeDown, 0),
                         Some(Heard::Answer(answer)) => *state = ended(Status::Ok, answer.0),
-                        Some(Heard::Waits) if waited > ANSWER_WAIT => {
-                            if let Some((area, owner)) = area {
-                                area.give_up(owner, called);
+                        Some(Heard::Waits) => {
+                            let is_late = |(area, owner): (&CallArea, u32)| {
+                                waited > patience.end || waited > patience.begin && area.is_posted(owner, called)
+                            };
+                            if let Some((area, owner)) = area.filter(|area| is_late(*area)) {
+                                let is_unserved = area.give_up(owner, called);
+                                if !is_unserved && let Some(lane) = lanes.get(*lane) {
+                                    self.given_up.push((lane.id(), *node_id, called.given_up()));
+                                }
+                                *state = ended(if is_unserved { Status::NotServed } else { Status::Unanswered }, 0);
                             }
-                            *state = ended(Status::Unanswered, 0);
                         }
-                        Some(Heard::Waits) => {}
                     }
                 }
                 if let CallState::Done(completion) = state {

@@ -1,5 +1,6 @@
 //! Turns a lane's submit into work requests: one linked list and one doorbell per memory node.
 
+use super::ids::work_id;
 use super::link::{ANSWER_BYTES, NOBODY, Slot};
 use super::mlx5::Masks;
 use super::{Masked, VerbsFabric};
@@ -56,28 +57,6 @@ impl Work {
             }
         }
     }
-}
-
-/// Bits of a request's number in a work request's id.
-const NUMBER_BITS: u32 = 40;
-
-/// A work request's id names the memory node, the epoch of the queue pair, and the request's number.
-#[inline]
-pub(super) fn work_id(node: usize, epoch: u8, number: u64) -> u64 {
-    (node as u64) << 48 | u64::from(epoch) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
-}
-
-/// Memory node, epoch, and the low bits of the number.
-#[inline]
-pub(super) fn parts_of(id: u64) -> (usize, u8, u64) {
-    ((id >> 48) as usize, (id >> NUMBER_BITS) as u8, id & ((1 << NUMBER_BITS) - 1))
-}
-
-/// The number with these low bits that is not before `oldest`.
-#[inline]
-pub(super) fn whole_number(oldest: u64, low: u64) -> u64 {
-    const MASK: u64 = (1 << NUMBER_BITS) - 1;
-    oldest + (low.wrapping_sub(oldest) & MASK)
 }
 
 impl VerbsFabric {
@@ -144,14 +123,14 @@ impl VerbsFabric {
             }
             link.fail(Instant::now());
             if link.outstanding() == 0 {
-                link.finalize();
+                self.finalize(lanes, node);
             }
         }
     }
 
     /// Makes sure that `count` requests can be posted to `node`.
     #[inline]
-    fn prepare(&mut self, lanes: &[Lane<'_>], node: usize, count: usize) -> Result<(), Status> {
+    pub(super) fn prepare(&mut self, lanes: &[Lane<'_>], node: usize, count: usize) -> Result<(), Status> {
         if node >= self.links.len() {
             return Err(Status::Refused);
         }
@@ -271,20 +250,4 @@ impl VerbsFabric {
 #[inline]
 fn stays(request: &Request, inline_max: u32) -> bool {
     request.verb != Verb::Write || request.bytes > inline_max
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_work_request_is_found_by_its_id_even_when_numbers_wrap() {
-        let limit = 1u64 << NUMBER_BITS;
-        for (node, epoch, number, oldest) in
-            [(0, 0, 0, 0), (65_535, 255, limit - 1, limit - 3), (3, 7, limit + 5, limit - 2)]
-        {
-            let (n, e, low) = parts_of(work_id(node, epoch, number));
-            assert_eq!((n, e, whole_number(oldest, low)), (node, epoch, number));
-        }
-    }
 }

@@ -21,6 +21,8 @@ pub struct Limits {
     pub queue_requests_max: u32,
     /// Entries of one completion queue.
     pub completions_max: u32,
+    /// Receives of one shared receive queue; 0: the device has no such queues.
+    pub shared_receives_max: u32,
     /// READs and atomics in flight that a queue pair answers.
     pub reads_answered_max: u8,
     /// READs and atomics in flight that a queue pair may have outstanding.
@@ -99,6 +101,7 @@ impl Device {
             registration_bytes_max: attributes.max_mr_size,
             queue_requests_max: positive(attributes.max_qp_wr),
             completions_max: positive(attributes.max_cqe),
+            shared_receives_max: if attributes.max_srq > 0 { positive(attributes.max_srq_wr) } else { 0 },
             reads_answered_max: positive(attributes.max_qp_rd_atom).min(READS_MAX) as u8,
             reads_asked_max: positive(attributes.max_qp_init_rd_atom).min(READS_MAX) as u8,
             atomics: attributes.atomic_cap != ibv_atomic_cap::IBV_ATOMIC_NONE,
@@ -126,6 +129,7 @@ impl Device {
             registration_bytes_max: u64::MAX,
             queue_requests_max: 1 << 15,
             completions_max: 1 << 20,
+            shared_receives_max: 0,
             reads_answered_max: 16,
             reads_asked_max: 16,
             atomics: true,

@@ -1,12 +1,12 @@
 //! Delivers completions to lanes.
 
 use super::VerbsFabric;
-use super::chain::{parts_of, whole_number};
 use super::completion::{self, status_of};
+use super::ids::{is_receive, parts_of, whole_number};
 use super::link::{ANSWER_BYTES, Link, NOBODY};
 use crate::clock::Stamp;
 use dm_core::lane::Lane;
-use dm_core::verbs::{Completion, Status, Verb};
+use dm_core::verbs::{CallAnswer, Completion, Status, Verb};
 use rdma_sys::{ibv_wc, ibv_wc_status};
 use std::mem::MaybeUninit;
 use std::time::Instant;
@@ -16,6 +16,9 @@ const BATCH: usize = 32;
 
 /// Polls without a completion between two looks for failures that bring no completion.
 const IDLE_POLLS: u32 = 256;
+
+/// Polls without a completion while a call waits, before others get the processor.
+const CALL_POLLS: u32 = 4;
 
 impl VerbsFabric {
     /// Takes completions off the queue and delivers them.
@@ -29,12 +32,20 @@ impl VerbsFabric {
             for completion in &batch[..count] {
                 // SAFETY: as many as `poll` says were written by the device's library.
                 let completion = unsafe { completion.assume_init_ref() };
-                self.settle(lanes, completion.wr_id, completion.status, now);
+                if is_receive(completion.wr_id) {
+                    let (node, epoch, buffer) = parts_of(completion.wr_id);
+                    self.receive(lanes, (node, epoch, buffer as usize), completion, now);
+                } else {
+                    self.settle(lanes, completion.wr_id, completion.status, now);
+                }
             }
             self.idle_polls = 0;
         }
         if !self.calls.is_empty() {
             self.take_replies(lanes, self.clock.after());
+        }
+        if self.waiting_calls > 0 {
+            self.give_calls_up(lanes);
         }
         if count == 0 {
             self.idle(lanes);
@@ -48,6 +59,9 @@ impl VerbsFabric {
             self.idle_polls = 0;
             self.look(lanes);
             // Where processors are scarce, the awaited work may need this one: that of a software device, for example.
+            std::thread::yield_now();
+        } else if self.waiting_calls > 0 && self.idle_polls.is_multiple_of(CALL_POLLS) {
+            // What is awaited is another processor's work, for which there may be none but this one.
             std::thread::yield_now();
         }
     }
@@ -70,7 +84,7 @@ impl VerbsFabric {
         self.release(lanes, lane, elapsed_ns);
     }
 
-    /// Counts one completion of a lane. With the last one, READ payloads go to the scratch.
+    /// Counts one completion of a lane. With the last one, READ payloads and answers of calls go to the scratch.
     #[inline]
     pub(super) fn release(&mut self, lanes: &[Lane<'_>], at: usize, elapsed_ns: u32) {
         let track = &mut self.tracks[at];
@@ -84,9 +98,14 @@ impl VerbsFabric {
         let requests = port.requests();
         port.finish_by_copy(u64::from(elapsed_ns), |scratch| {
             for (position, request) in requests.iter().enumerate() {
-                let range = request.local as usize..request.local as usize + request.bytes as usize;
-                if request.verb == Verb::Read
-                    && port.completion(position).status == Status::Ok
+                let completion = port.completion(position);
+                let bytes = match request.verb {
+                    Verb::Read => request.bytes as usize,
+                    Verb::Call => CallAnswer(completion.value).bytes(),
+                    _ => continue,
+                };
+                let range = request.local as usize..request.local as usize + bytes;
+                if completion.status == Status::Ok
                     && range.end <= track.bytes
                     && let Some(into) = scratch.get_mut(range)
                 {
@@ -126,15 +145,15 @@ impl VerbsFabric {
             let value = if slot.swapped { value.swap_bytes() } else { value };
             self.deliver(lanes, usize::from(slot.lane), slot.position, value, status, now);
         }
-        let link = &mut self.links[node];
+        let link = &self.links[node];
         if link.is_failing() && link.outstanding() == 0 {
-            link.finalize();
+            self.finalize(lanes, node);
         }
     }
 
     /// Handles a request that failed, and with it its queue pair: what that means to the lane.
     #[cold]
-    fn failed(&mut self, node: usize, status: ibv_wc_status::Type) -> Status {
+    pub(super) fn failed(&mut self, node: usize, status: ibv_wc_status::Type) -> Status {
         let (typed, ours) = status_of(status);
         if ours {
             tracing::error!("memory node {node}: the device refused a request: {}", completion::name(status));
@@ -154,13 +173,13 @@ impl VerbsFabric {
             if !self.links[node].is_failing() {
                 continue;
             }
-            if self.links[node].outstanding() > 0 && !self.links[node].is_overdue(now) {
+            if self.links[node].is_awaited() && !self.links[node].is_overdue(now) {
                 continue;
             }
-            let link = &mut self.links[node];
+            let link = &self.links[node];
             let (first, last, status) = (link.oldest, link.next, link.flushed());
             // Destroyed first, so that nothing is written to a lane's copy after the lane has its status.
-            link.finalize();
+            self.finalize(lanes, node);
             let told = self.clock.after();
             for number in first..last {
                 let link = &self.links[node];

@@ -12,13 +12,16 @@
 //! with an error may still take effect. So nothing is posted to that memory node before the confirmation.
 
 use super::cm::{Channel, Id};
+use super::credits::Credits;
+use super::ids::receive_id;
 use super::memory::Block;
 use super::queue_pair::{CompletionQueue, Patience, QueuePair, Sizes};
-use super::{VerbsError, VerbsOptions};
+use super::{VerbsError, VerbsOptions, last_error};
+use crate::memory_node::verbs::call_wire::MESSAGE_BYTES;
 use crate::memory_node::verbs::client::{ANSWER_WAIT, Peer};
 use crate::memory_node::verbs::wire::{self, FENCED, Pair};
 use dm_core::remote::rpc::{Procedure, Reply};
-use dm_core::verbs::Status;
+use dm_core::verbs::{Callee, Status};
 use rdma_sys::rdma_cm_event_type;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,6 +88,12 @@ pub(super) struct Link {
     /// Tells completions of this queue pair from those of its predecessors.
     pub epoch: u8,
     pub answers: Block,
+    /// The callee that this process is, if calls are to be passed on by this queue pair; the memory node: none.
+    pub serves: Callee,
+    /// Calls by this queue pair.
+    pub credits: Credits,
+    /// As many requests of calls as this end asks credits for, by credit; behind them as many buffers for replies.
+    pub messages: Block,
     completions: Arc<CompletionQueue>,
     options: Arc<VerbsOptions>,
     /// READs and atomics in flight.
@@ -99,7 +108,7 @@ impl Link {
     pub(super) fn new(
         peer: Arc<Peer>,
         completions: &Arc<CompletionQueue>,
-        answers: Block,
+        (answers, messages): (Block, Block),
         depth: usize,
         options: &Arc<VerbsOptions>,
     ) -> Self {
@@ -115,6 +124,9 @@ impl Link {
             unsignaled: 0,
             epoch: 0,
             answers,
+            serves: Callee::MEMORY_NODE,
+            credits: Credits::default(),
+            messages,
             completions: Arc::clone(completions),
             options: Arc::clone(options),
             reads_max: 0,
@@ -126,6 +138,10 @@ impl Link {
     #[inline]
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.peer
+    }
+
+    pub(super) fn options(&self) -> &Arc<VerbsOptions> {
+        &self.options
     }
 
     /// Most requests in the send queue, a power of two.
@@ -145,9 +161,50 @@ impl Link {
         (self.next - self.oldest) as usize
     }
 
+    /// Whether a lane waits for an outstanding request. Of the others, those that succeeded before the queue pair failed bring no
+    /// completion, as SENDs of calls that were answered.
+    pub(super) fn is_awaited(&self) -> bool {
+        (self.oldest..self.next).any(|number| self.slots[self.position(number)].lane != NOBODY)
+    }
+
     #[inline]
     pub(super) fn pair(&mut self) -> Option<&mut QueuePair> {
         self.connection.as_mut().map(|connection| &mut connection.pair)
+    }
+
+    /// Where in `messages` the request of the call with that credit is.
+    pub(super) const fn request_at(credit: usize) -> usize {
+        credit * MESSAGE_BYTES
+    }
+
+    /// Where in `messages` a buffer for replies is.
+    pub(super) fn reply_at(&self, buffer: usize) -> usize {
+        (self.options.calls() as usize + buffer) * MESSAGE_BYTES
+    }
+
+    /// Posts a SEND of `bytes` bytes at `at` of `messages`. `false`: it was refused.
+    ///
+    /// # Safety
+    ///
+    /// As [`QueuePair::send`].
+    pub(super) unsafe fn send(&mut self, id: u64, at: usize, bytes: u32, signaled: bool) -> bool {
+        let Self { connection, messages, .. } = self;
+        // SAFETY: by the contract.
+        connection.as_mut().is_some_and(|connection| unsafe { connection.pair.send(id, messages, at, bytes, signaled) })
+    }
+
+    /// Posts the receive of a buffer for replies. `false`: it was refused.
+    ///
+    /// # Safety
+    ///
+    /// As [`QueuePair::receive`].
+    pub(super) unsafe fn post_receive(&mut self, id: u64, buffer: usize) -> bool {
+        let at = self.reply_at(buffer);
+        let Self { connection, messages, .. } = self;
+        // SAFETY: by the contract.
+        connection
+            .as_mut()
+            .is_some_and(|connection| unsafe { connection.pair.receive(id, messages, at, MESSAGE_BYTES as u32) })
     }
 
     #[inline]
@@ -217,7 +274,7 @@ impl Link {
         matches!(self.state, State::Failing(since) if now.duration_since(since) > DRAIN)
     }
 
-    /// Destroys a failing queue pair. Afterwards none of its completions arrives and it writes to no memory. The caller
+    /// Destroys a failing queue pair; its calls have to be ended afterwards ([`Credits::end`]). Afterwards none of its completions arrives and it writes to no memory. The caller
     /// has to report requests that have not completed.
     pub(super) fn finalize(&mut self) {
         debug_assert!(self.is_failing());
@@ -265,11 +322,29 @@ impl Link {
 
     /// Makes a queue pair of a device that executes nothing.
     pub(super) fn connect_null(&mut self) -> Result<(), VerbsError> {
-        let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
-        let pair = QueuePair::new(&self.completions, sizes)?;
+        let mut pair = QueuePair::new(&self.completions, self.sizes(), None)?;
+        self.post_receives(&mut pair)?;
         (self.mtu, self.reads_max) = (5, 16);
+        self.credits.grant(self.options.calls() as usize);
         self.connection = Some(Connection { pair, id: None, number: 0 });
         self.state = State::Up;
+        Ok(())
+    }
+
+    fn sizes(&self) -> Sizes {
+        let (receives, inline_bytes) = (self.options.calls(), self.options.inline_bytes);
+        Sizes { requests: self.slots.len() as u32, receives, inline_bytes }
+    }
+
+    /// Posts a receive for each reply that may come.
+    fn post_receives(&self, pair: &mut QueuePair) -> Result<(), VerbsError> {
+        for buffer in 0..self.options.calls() as usize {
+            let id = receive_id(usize::from(self.peer.welcome().node), self.epoch, buffer);
+            // SAFETY: `messages` lives as long as the link, which drops its queue pair first.
+            if !unsafe { pair.receive(id, &self.messages, self.reply_at(buffer), MESSAGE_BYTES as u32) } {
+                return Err(last_error("post a receive to", "a queue pair"));
+            }
+        }
         Ok(())
     }
 
@@ -284,11 +359,13 @@ impl Link {
         };
         let (active_mtu, _) = device.port(port)?;
         let mtu = self.options.mtu(active_mtu, device.name())?;
-        let sizes = Sizes { requests: self.slots.len() as u32, inline_bytes: self.options.inline_bytes };
-        let pair = QueuePair::new(&self.completions, sizes)?;
+        let mut pair = QueuePair::new(&self.completions, self.sizes(), None)?;
         pair.initialise(&id)?;
+        // Before the memory node can reply.
+        self.post_receives(&mut pair)?;
         let number = self.peer.number_pair();
-        let request = Pair { mtu, ticket: self.peer.welcome().ticket, number };
+        let request =
+            Pair { mtu, ticket: self.peer.welcome().ticket, number, calls: self.options.calls(), serves: self.serves };
         // From here on the responder may have a queue pair of that number.
         self.open_there = number;
         let asked = device.limits().reads_asked_max;
@@ -309,6 +386,7 @@ impl Link {
         self.reads_max = pair.make_ready(&id, mtu, patience)?;
         id.establish()?;
         self.mtu = mtu;
+        self.credits.grant(response.calls.min(self.options.calls()) as usize);
         self.connection = Some(Connection { pair, id: Some(id), number });
         self.state = State::Up;
         self.not_before = None;

@@ -5,15 +5,19 @@
 //! No payload moves. Its structures are leaked, since a measurement makes one such device.
 
 use super::mlx5::RawPair;
-use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
+use rdma_sys::{ibv_context, ibv_cq, ibv_mr, ibv_qp, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_wc, ibv_wc_status};
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Completions that wait to be polled.
+/// Completions that wait to be polled, and posted receives: id, address and length.
 struct Ring {
     ids: Box<[u64]>,
     first: usize,
     next: usize,
+    receives: VecDeque<(u64, u64, u32)>,
+    /// How long the messages are that completed receives, in their order.
+    received: VecDeque<(u64, u32)>,
 }
 
 impl Ring {
@@ -38,6 +42,7 @@ pub(super) fn context() -> NonNull<ibv_context> {
     // SAFETY: just allocated, and no other code has it.
     unsafe {
         (*context.as_ptr()).ops.post_send = Some(post);
+        (*context.as_ptr()).ops.post_recv = Some(receive);
         (*context.as_ptr()).ops.poll_cq = Some(poll);
     }
     context
@@ -46,7 +51,8 @@ pub(super) fn context() -> NonNull<ibv_context> {
 pub(super) fn completion_queue(context: NonNull<ibv_context>, entries: u32) -> NonNull<ibv_cq> {
     let queue = leaked::<ibv_cq>();
     let ids = vec![0; entries.next_power_of_two() as usize].into_boxed_slice();
-    let ring = Box::leak(Box::new(Ring { ids, first: 0, next: 0 }));
+    let ring =
+        Box::leak(Box::new(Ring { ids, first: 0, next: 0, receives: VecDeque::new(), received: VecDeque::new() }));
     // SAFETY: just allocated, and no other code has it.
     unsafe {
         (*queue.as_ptr()).context = context.as_ptr();
@@ -90,13 +96,24 @@ unsafe extern "C" fn post(pair: *mut ibv_qp, mut work: *mut ibv_send_wr, _: *mut
         #[cfg(test)]
         // SAFETY: as above.
         if unsafe { executing::is(pair) } {
-            executing::plain(request);
+            executing::plain(request, ring);
         }
         if request.send_flags & ibv_send_flags::IBV_SEND_SIGNALED.0 != 0 {
             ring.push(request.wr_id);
         }
         work = request.next;
     }
+    0
+}
+
+/// # Safety
+///
+/// As `ibv_post_recv` of a queue pair made here, by one thread at a time.
+unsafe extern "C" fn receive(pair: *mut ibv_qp, work: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> i32 {
+    // SAFETY: as in `post`.
+    let ring = unsafe { &mut *(*(*pair).send_cq).cq_context.cast::<Ring>() };
+    // SAFETY: a list of one receive with one piece, by `QueuePair::receive`.
+    unsafe { ring.receives.push_back(((*work).wr_id, (*(*work).sg_list).addr, (*(*work).sg_list).length)) };
     0
 }
 
@@ -109,11 +126,15 @@ unsafe extern "C" fn poll(queue: *mut ibv_cq, count: i32, into: *mut ibv_wc) -> 
     let mut taken = 0;
     while taken < count && ring.first != ring.next {
         let mask = ring.ids.len() - 1;
-        // SAFETY: the caller has room for `count`, of which only the two fields it looks at are written.
+        let id = ring.ids[ring.first & mask];
+        let bytes = ring.received.pop_front_if(|(received, _)| *received == id).map_or(0, |(_, bytes)| bytes);
+        // SAFETY: the caller has room for `count`.
         unsafe {
             let completion = into.add(taken as usize);
-            (&raw mut (*completion).wr_id).write(ring.ids[ring.first & mask]);
-            (&raw mut (*completion).status).write(ibv_wc_status::IBV_WC_SUCCESS);
+            completion.write(MaybeUninit::zeroed().assume_init());
+            (*completion).wr_id = id;
+            (*completion).status = ibv_wc_status::IBV_WC_SUCCESS;
+            (*completion).byte_len = bytes;
         }
         ring.first += 1;
         taken += 1;

@@ -3,8 +3,10 @@
 use super::VerbsError;
 use super::profile::Profile;
 use super::queue_pair::Patience;
+use crate::memory_node::verbs::call_wire::CREDITS_MAX;
 use crate::memory_node::verbs::secret::Secret;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// How a compute process reaches memory nodes.
 #[derive(Clone, Debug)]
@@ -21,6 +23,11 @@ pub struct VerbsOptions {
     pub queue_requests: u32,
     /// Bytes that a request should be able to carry inline, if the device can.
     pub inline_bytes: u32,
+    /// Calls that a queue pair may have under way, if the memory node grants so many, at most 64; 0: none. Each takes 8 KiB of
+    /// locked memory.
+    pub calls: u32,
+    /// How long a memory node's processor may take to answer a call; `None`: the profile decides.
+    pub answer_wait: Option<Duration>,
     /// Overrides the measured [`dm_core::verbs::Capabilities::write_turn_ns_min`].
     pub write_turn_ns_min: Option<u32>,
 }
@@ -35,12 +42,19 @@ impl Default for VerbsOptions {
             queue_requests: 512,
             // What Sherman and later indexes ask for.
             inline_bytes: 256,
+            calls: 16,
+            answer_wait: None,
             write_turn_ns_min: None,
         }
     }
 }
 
 impl VerbsOptions {
+    /// Calls that a queue pair asks for.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls.min(CREDITS_MAX)
+    }
+
     /// The MTU exponent on a port whose active MTU has the exponent `active`.
     pub(super) fn mtu(&self, active: u8, device: &str) -> Result<u8, VerbsError> {
         choose_mtu(self.mtu_bytes, active, device)
@@ -62,6 +76,16 @@ pub(crate) fn choose_mtu(asked_bytes: Option<u32>, active: u8, device: &str) -> 
 /// Bytes of an MTU exponent.
 pub(crate) const fn mtu_bytes(exponent: u8) -> u32 {
     128 << exponent
+}
+
+/// How long a memory node's processor may take to answer a call, on a platform. A call is some microseconds of work; the daemon
+/// may have to wait for a processor first.
+pub(super) const fn answer_wait_of(profile: Profile) -> Duration {
+    match profile {
+        // Of an emulated machine.
+        Profile::SoftRoce => Duration::from_millis(200),
+        _ => Duration::from_millis(10),
+    }
 }
 
 impl Patience {

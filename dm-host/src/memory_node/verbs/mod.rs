@@ -6,6 +6,7 @@
 //!     librdmacm: connect with the ticket ──────────────────►  a queue pair of that session
 //!     TCP: announce row and incarnation ───────────────────►  the session is that compute node's
 //!     READ, WRITE, atomics on the region                      (its processor is idle)
+//!     SEND a call of its processor ────────────────────────►  a shared receive queue; a thread searches, and replies by SEND
 //!     TCP: fence row r up to incarnation i ────────────────►  destroys the queue pairs of sessions that announced it,
 //!     ◄──────────────────────────────────── Done              refuses it from now on, then answers
 //!     TCP ends ────────────────────────────────────────────►  destroys the session's queue pairs
@@ -13,15 +14,24 @@
 //!
 //! Why there is a TCP connection beside librdmacm's. The private data of a connection request has 56 bytes, too few for
 //! challenge, proof and keys. The control connection also outlives queue pairs, ends with either process, and carries
-//! the few calls there are ([`dm_core::remote::rpc`]), so that the data path needs no receive queue.
+//! the few procedures there are ([`dm_core::remote::rpc`]). Calls of the memory node's processor
+//! ([`dm_core::verbs::Verb::Call`]) are many, and come by the queue pairs.
 //!
 //! - [`wire`]: the messages. [`secret`]: the shared secret.
 //! - [`settings`]: command line and file. `registered`: the region, registered.
 //! - `server`: sessions, queue pairs, fencing.
+//! - `call_server`: the threads that answer calls. `call_wire`: their messages. `gate`: when calls begin and end.
+//!   `relays`: calls that one compute node executes for another. `planted`: bugs
+//!   that unit tests plant.
 //! - [`client`]: the compute process's end.
 
+mod call_server;
+pub(crate) mod call_wire;
 pub mod client;
+mod gate;
+pub(crate) mod planted;
 mod registered;
+mod relays;
 pub mod secret;
 mod server;
 pub mod settings;
@@ -37,6 +47,8 @@ use crate::metrics::Endpoint;
 use crate::pool;
 use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
+use call_server::CallServer;
+use dm_core::verbs::NodeId;
 use registered::Registered;
 use server::Server;
 use std::error::Error;
@@ -121,7 +133,13 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         keys: registered.keys(),
     };
     let secured = if secret.is_some() { "secret" } else { "INSECURE: every client that can connect is let in" };
-    let server = Server::new(welcome, secret, &device, mtu)?;
+    let counters = Arc::default();
+    let calls = match arguments.call_threads {
+        0 => None,
+        _ => CallServer::new(&device, NodeId(node), registered.region(), &counters)?,
+    };
+    let threads = calls.as_ref().map(|calls| calls.start(arguments.call_threads.into())).transpose()?;
+    let server = Server::new(welcome, secret, &device, mtu, counters, calls)?;
     let listener = TcpListener::bind(chosen.address).map_err(|source| VerbsError::Call {
         doing: "listen at",
         whom: chosen.address.to_string(),
@@ -132,7 +150,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         let (region, server) = (registered.region(), Arc::clone(&server));
         Endpoint::serve(address, move || {
             let (labels, mut page) = counters::page(&region, &server.counters);
-            server.queue_pairs.put(&mut page, &labels);
+            server.put(&mut page, &labels);
             page
         })
     });
@@ -166,6 +184,8 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let served = server.run(&listener, &connections, stop);
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     drop(endpoint);
+    // No calls come any more.
+    drop(threads);
     // All queue pairs are gone. Now the memory is deregistered, and then unmapped.
     drop(registered);
     let _ = writeln!(std::io::stdout(), "STOPPED node={node}: queue pairs destroyed, memory deregistered");

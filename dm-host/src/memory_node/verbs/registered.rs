@@ -75,7 +75,7 @@ impl Registered {
                 share
                     .into_iter()
                     // SAFETY: mapped as long as `region` lives, which is dropped after the registrations. No reference
-                    // to it exists: `Region` makes none, and from here on this process does not access it.
+                    // to it exists: `Region` makes none, and this process accesses it as an `Area` does, by atomic loads.
                     .map(|piece| unsafe { Registration::new(device, piece.start, piece.bytes, Reach::Remote) })
                     .collect()
             };

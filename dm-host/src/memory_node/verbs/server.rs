@@ -6,8 +6,14 @@
 //! arrive later find none. A connection request that was being handled either had put its queue pair into the table
 //! before, and then it is among those destroyed, or it sees the mark and is refused. `Server::closing` makes one of two
 //! calls wait for the other, so that the second does not answer while the first still destroys.
+//!
+//! **Calls to the memory node's processor** come by the same queue pairs (`call_server`). A SEND that was received may be served
+//! after its queue pair was closed. So the gates of the queue pairs are closed first (`gate`): the fence is confirmed when no
+//! call of the compute node is running, and none can begin.
 
+use super::call_server::{CallServer, Caller, CallerPair};
 use super::client::keep_alive;
+use super::gate::{Gate, Terms};
 use super::secret::{Secret, Side, nonce};
 use super::wire::{self, Answer, FENCED, HELLO_BYTES, Hello, PROOF_BYTES, Pair, VERSION, Welcome, WireError, refusal};
 use crate::fabric::verbs::cm::{Channel, Event, Id};
@@ -18,6 +24,7 @@ use crate::memory_node::counters::{self, Counters};
 use crate::memory_node::message::{ANNOUNCE, CALL_BYTES, Call, HeadError, Return, WITHDRAW};
 use crate::metrics::{Kind, Labels, Page};
 use dm_core::remote::rpc::{Procedure, Reply};
+use dm_core::verbs::Callee;
 use rdma_sys::rdma_cm_event_type;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -60,7 +67,7 @@ struct Session {
 /// A queue pair. Rust drops the fields in this order.
 #[derive(Debug)]
 struct Connected {
-    _pair: QueuePair,
+    caller: Arc<Caller>,
     id: Id,
     ticket: u64,
     number: u64,
@@ -77,13 +84,13 @@ struct State {
 
 /// Queue pairs, counted.
 #[derive(Debug, Default)]
-pub(super) struct QueuePairCounters {
-    pub(super) now: AtomicU64,
-    pub(super) total: AtomicU64,
+struct QueuePairCounters {
+    now: AtomicU64,
+    total: AtomicU64,
 }
 
 impl QueuePairCounters {
-    pub(super) fn put(&self, page: &mut Page, labels: &Labels) {
+    fn put(&self, page: &mut Page, labels: &Labels) {
         let of = |count: &AtomicU64| [(labels.clone(), count.load(Ordering::Relaxed))];
         page.put("dm_memd_queue_pairs", Kind::Gauge, "Queue pairs connected now.", of(&self.now));
         let help = "Queue pairs connected so far.";
@@ -102,8 +109,10 @@ pub struct Server {
     /// The exponent of the largest packet: 1..=5 for 256 to 4096 bytes.
     pub mtu: u8,
     pub(super) counters: Arc<Counters>,
-    pub(super) queue_pairs: Arc<QueuePairCounters>,
+    queue_pairs: Arc<QueuePairCounters>,
     completions: Arc<CompletionQueue>,
+    /// `None`: this memory node answers no calls of compute nodes to its processor.
+    calls: Option<Arc<CallServer>>,
     state: Mutex<State>,
     /// Held while queue pairs are destroyed.
     closing: Mutex<()>,
@@ -118,21 +127,33 @@ impl Server {
         secret: Option<Secret>,
         device: &Arc<Device>,
         mtu: u8,
+        counters: Arc<Counters>,
+        calls: Option<Arc<CallServer>>,
     ) -> Result<Arc<Self>, VerbsError> {
         Ok(Arc::new(Self {
             welcome,
             secret,
             device: Arc::clone(device),
             mtu,
-            counters: Arc::default(),
+            counters,
             queue_pairs: Arc::default(),
-            // The server posts nothing, and peers' one-sided requests bring no completions to this end.
+            // For queue pairs whose peers may not call: nothing is posted there, and peers' one-sided requests bring no completions
+            // to this end.
             completions: CompletionQueue::new(device, 1)?,
+            calls,
             state: Mutex::default(),
             closing: Mutex::new(()),
             greeting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
         }))
+    }
+
+    /// Puts what is counted of queue pairs and calls on the page.
+    pub(super) fn put(&self, page: &mut Page, labels: &Labels) {
+        self.queue_pairs.put(page, labels);
+        if let Some(calls) = &self.calls {
+            calls.put(page, labels);
+        }
     }
 
     /// Serves until `stop` becomes readable; then every queue pair is destroyed before this returns.
@@ -161,7 +182,7 @@ impl Server {
             let stream = session.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = stream.shutdown(Shutdown::Both);
         }
-        destroy(pairs.into_values());
+        self.destroy(&pairs.into_values().collect::<Vec<_>>());
         drop(closing);
         outcome
     }
@@ -366,7 +387,7 @@ impl Server {
         };
         let count = pairs.len();
         self.queue_pairs.now.fetch_sub(count as u64, Ordering::Relaxed);
-        destroy(pairs.into_iter());
+        self.destroy(&pairs);
         drop(closing);
         if !told.is_empty() {
             self.counters.fenced_total.fetch_add(told.len() as u64, Ordering::Relaxed);
@@ -383,7 +404,7 @@ impl Server {
         let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let pairs = take(&mut self.lock(), which);
         self.queue_pairs.now.fetch_sub(pairs.len() as u64, Ordering::Relaxed);
-        destroy(pairs.into_iter());
+        self.destroy(&pairs);
         drop(closing);
     }
 
@@ -398,6 +419,11 @@ impl Server {
     /// Handles connection requests and ends until told to stop.
     fn manage(&self, channel: &Arc<Channel>) {
         while !self.stopping.load(Ordering::Acquire) {
+            let failed = self.calls.as_ref().map(|calls| calls.take_failed()).unwrap_or_default();
+            if !failed.is_empty() {
+                // Their peers are told, and make new ones.
+                self.close(|pair| failed.contains(&pair.caller.terms.number));
+            }
             match channel.next(TICK) {
                 Ok(Some(event)) => self.handle(channel, &event),
                 Ok(None) => {}
@@ -439,14 +465,18 @@ impl Server {
             Err(WireError::Head(HeadError::Version { .. })) => return Err(refuse(&id, Answer::Version)),
             Err(_) => return Err(refuse(&id, Answer::Ticket)),
         };
-        let welcome = self.lock().sessions.get(&pair.ticket).is_some_and(|session| !session.fenced);
+        let welcome = self.lock().sessions.get(&pair.ticket).is_some_and(|session| {
+            // Calls of a compute node are passed on to the process that announced it.
+            let is_its_own = |row| session.rows.iter().any(|&(announced, _)| announced == u64::from(row));
+            !session.fenced && (pair.serves == Callee::MEMORY_NODE || pair.serves.row().is_some_and(is_its_own))
+        });
         if !welcome {
             return Err(refuse(&id, Answer::Ticket));
         }
         let mtu = self.mtu.min(pair.mtu);
         let answered = event.reads_asked.min(self.device.limits().reads_answered_max);
         let made = match id.device() {
-            Ok(Some((device, _))) if Arc::ptr_eq(&device, &self.device) => self.make(&id, mtu),
+            Ok(Some((device, _))) if Arc::ptr_eq(&device, &self.device) => self.make(&id, mtu, pair.calls),
             Ok(_) => Err(VerbsError::Choice("a connection request came by another device".to_owned())),
             Err(error) => Err(error),
         };
@@ -454,35 +484,89 @@ impl Server {
             tracing::error!("{error}");
             refuse(&id, Answer::Device)
         })?;
+        let terms = Terms { number: made.pair.number(), credits: made.credits, serves: pair.serves };
+        let caller = Gate::new(made, terms);
+        let connected = Connected { caller, ticket: pair.ticket, number: pair.number, id };
+        let admitted = self.admit(connected, mtu, answered);
+        admitted.map_err(|(answer, connected)| {
+            self.destroy(&[connected]);
+            answer
+        })
+    }
+
+    /// Puts a queue pair into the table, and accepts the connection, unless its session is fenced by now.
+    fn admit(&self, connected: Connected, mtu: u8, answered: u8) -> Result<(), (Answer, Connected)> {
+        let refuse = |connected: Connected, answer: Answer| {
+            connected.id.reject(wire::pair_refusal(answer).as_bytes());
+            Err((answer, connected))
+        };
         // Under the lock, so that either fencing sees the queue pair or the request sees the fence.
         let mut state = self.lock();
         let stopping = self.stopping.load(Ordering::Acquire);
-        let session = state.sessions.get_mut(&pair.ticket).filter(|session| !session.fenced && !stopping);
-        let Some(session) = session else { return Err(refuse(&id, Answer::Ticket)) };
+        let session = state.sessions.get_mut(&connected.ticket).filter(|session| !session.fenced && !stopping);
+        let Some(session) = session else { return refuse(connected, Answer::Ticket) };
         if session.pairs >= PAIRS_MAX {
-            return Err(refuse(&id, Answer::Full));
+            return refuse(connected, Answer::Full);
         }
-        let response = Pair { mtu, ticket: 0, number: 0 }.encode();
-        // Counted before the peer knows of it.
+        let Terms { number, credits, serves } = connected.caller.terms;
+        let response = Pair { mtu, ticket: 0, number: 0, calls: credits, serves }.encode();
+        // Before the peer knows of it, and can call.
         counters::add(&self.queue_pairs.now);
         counters::add(&self.queue_pairs.total);
-        if let Err(error) = id.accept(made.number(), answered, &response) {
+        if let Some(calls) = &self.calls {
+            calls.admit(&connected.caller);
+        }
+        if let Err(error) = connected.id.accept(number, answered, &response) {
             counters::sub(&self.queue_pairs.now);
             tracing::error!("{error}");
-            return Err(Answer::Device);
+            return Err((Answer::Device, connected));
         }
         session.pairs += 1;
-        let connected = Connected { _pair: made, ticket: pair.ticket, number: pair.number, id };
         state.pairs.insert(connected.id.key(), connected);
         Ok(())
     }
 
-    /// A queue pair that is ready to answer.
-    fn make(&self, id: &Id, mtu: u8) -> Result<QueuePair, VerbsError> {
-        let pair = QueuePair::new(&self.completions, Sizes { requests: 0, inline_bytes: 0 })?;
-        pair.initialise(id)?;
-        pair.make_ready(id, mtu, Patience::of(self.welcome.profile))?;
-        Ok(pair)
+    /// A queue pair that is ready to answer, and to take calls if its peer asks for that.
+    fn make(&self, id: &Id, mtu: u8, asked: u32) -> Result<CallerPair, VerbsError> {
+        let made = if let Some(calls) = &self.calls {
+            calls.make(asked)?
+        } else {
+            let sizes = Sizes { requests: 0, receives: 0, inline_bytes: 0 };
+            CallerPair::without_calls(QueuePair::new(&self.completions, sizes, None)?)
+        };
+        let ready =
+            made.pair.initialise(id).and_then(|()| made.pair.make_ready(id, mtu, Patience::of(self.welcome.profile)));
+        match ready {
+            Ok(_) => Ok(made),
+            Err(error) => {
+                self.end_pairs(vec![made]);
+                Err(error)
+            }
+        }
+    }
+
+    /// Destroys queue pairs and tells their peers. When this returns, the queue pairs execute nothing any more, and no call of
+    /// theirs is running or will be. The gates of all are shut before this waits for the calls of one.
+    fn destroy(&self, connected: &[Connected]) {
+        for Connected { caller, .. } in connected {
+            caller.shut();
+        }
+        if let Some(calls) = &self.calls {
+            calls.forget(&connected.iter().map(|connected| connected.caller.terms).collect::<Vec<_>>());
+        }
+        let pairs = connected.iter().filter_map(|connected| connected.caller.close()).collect();
+        self.end_pairs(pairs);
+        for Connected { id, .. } in connected {
+            id.disconnect();
+        }
+    }
+
+    fn end_pairs(&self, pairs: Vec<CallerPair>) {
+        let Some(calls) = &self.calls else { return drop(pairs) };
+        calls.retire(pairs.iter());
+        for pair in pairs {
+            calls.destroy(pair);
+        }
     }
 }
 
@@ -495,15 +579,6 @@ fn take(state: &mut State, which: impl Fn(&Connected) -> bool) -> Vec<Connected>
         }
     }
     taken
-}
-
-/// Destroys queue pairs and tells their peers. When this returns, the queue pairs execute nothing any more.
-fn destroy(pairs: impl Iterator<Item = Connected>) {
-    for pair in pairs {
-        let Connected { _pair: queue_pair, id, .. } = pair;
-        drop(queue_pair);
-        id.disconnect();
-    }
 }
 
 /// Why a client was not let in.

@@ -1,4 +1,4 @@
-//! The greeting over TCP, and the private data of connection requests; version 2, little-endian. Both ends' messages
+//! The greeting over TCP, and the private data of connection requests; version 3, little-endian. Both ends' messages
 //! after the greeting are in `message`.
 //!
 //! ```text
@@ -22,6 +22,7 @@
 
 use crate::fabric::verbs::profile::Profile;
 use crate::memory_node::message::{Head, HeadError, any_head, same_head};
+use dm_core::verbs::Callee;
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
@@ -33,7 +34,7 @@ pub const MAGIC: [u8; 8] = *b"dm-rdma\n";
 pub const PAIR_MAGIC: [u8; 8] = *b"dm-pair\n";
 
 /// The version of this protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of a nonce and of a proof.
 pub const PROOF_BYTES: usize = 32;
@@ -79,9 +80,12 @@ struct PairFrame {
     head: Head,
     ticket: U64,
     number: U64,
+    calls: U32,
+    zero: U32,
+    serves: U64,
 }
 
-const _: () = assert!(HELLO_BYTES == 48 && WELCOME_BYTES == 112 && PAIR_BYTES == 32, "sizes on the wire");
+const _: () = assert!(HELLO_BYTES == 48 && WELCOME_BYTES == 112 && PAIR_BYTES == 48, "sizes on the wire");
 
 /// Most registrations of one region.
 pub const KEYS_MAX: usize = 4096;
@@ -315,6 +319,10 @@ pub struct Pair {
     pub ticket: u64,
     /// The client's number for the queue pair; 0 in a response.
     pub number: u64,
+    /// In a request, how many calls the client would like to have under way; in a response, how many it may have.
+    pub calls: u32,
+    /// In a request, the callee whose calls are passed on by this queue pair, for its client to serve; the memory node: none.
+    pub serves: Callee,
 }
 
 /// Bytes of a [`Pair`].
@@ -324,7 +332,8 @@ impl Pair {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; PAIR_BYTES] {
         let head = Head::new(PAIR_MAGIC, VERSION, u32::from(self.mtu));
-        transmute!(PairFrame { head, ticket: self.ticket.into(), number: self.number.into() })
+        let (ticket, number, calls) = (self.ticket.into(), self.number.into(), self.calls.into());
+        transmute!(PairFrame { head, ticket, number, calls, zero: U32::ZERO, serves: self.serves.0.into() })
     }
 
     /// Decodes received bytes; zeros may follow.
@@ -334,8 +343,9 @@ impl Pair {
         if !(1..=5).contains(&mtu) {
             return Err(WireError::Field { what: "mtu", value: u64::from(mtu) });
         }
-        let PairFrame { ticket, number, .. } = transmute!(*bytes);
-        Ok(Self { mtu: mtu as u8, ticket: ticket.get(), number: number.get() })
+        let PairFrame { ticket, number, calls, serves, .. } = transmute!(*bytes);
+        let serves = Callee(serves.get());
+        Ok(Self { mtu: mtu as u8, ticket: ticket.get(), number: number.get(), calls: calls.get(), serves })
     }
 }
 
@@ -382,7 +392,7 @@ mod tests {
         decoded.keys =
             bytes[WELCOME_BYTES..].chunks_exact(4).map(|key| u32::from_le_bytes(key.try_into().unwrap())).collect();
         assert_eq!((decoded, proof, keys), (welcome(), [9; 32], 3));
-        let pair = Pair { mtu: 3, ticket: 1 << 60, number: 9 };
+        let pair = Pair { mtu: 3, ticket: 1 << 60, number: 9, calls: 16, serves: Callee::compute_node(5, 2) };
         assert_eq!(Pair::decode(&pair.encode()), Ok(pair));
         assert_eq!(decode_pair_refusal(pair_refusal(Answer::Ticket).as_bytes()), Some(WireError::Ticket));
         let refused = Welcome::decode(&refusal(Answer::Secret));

@@ -70,8 +70,8 @@ impl IndexOptions {
     pub fn parameters(&self) -> Result<IndexParameters, IndexParameterError> {
         let parameters = match self.lengths {
             Lengths::Fixed { key_bytes, value_bytes } => IndexParameters::with_sizes(self.kind, key_bytes, value_bytes),
-            Lengths::Any(lengths) => IndexParameters::with_items(self.kind, lengths),
-            Lengths::OfTypes => IndexParameters::with_items(self.kind, AnyLength::DEFAULT),
+            Lengths::Any(lengths) => IndexParameters::with_any_length(self.kind, lengths),
+            Lengths::OfTypes => IndexParameters::with_any_length(self.kind, AnyLength::DEFAULT),
         }?;
         parameters.check()?;
         Ok(parameters)

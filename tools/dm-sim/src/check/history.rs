@@ -47,6 +47,8 @@ pub enum Call {
         high: Option<u64>,
         /// Records wanted.
         limit: u32,
+        /// The last records of the range are wanted, not the first.
+        down: bool,
     },
 }
 
@@ -176,6 +178,8 @@ pub struct History {
     /// Keys of the index have owners: the page of a scan may end where those of its compute node end, and say that there is
     /// more.
     pub has_owners: bool,
+    /// Other compute nodes may execute an operation later than its own has ended it: no unknown one is ever closed.
+    pub outlives_callers: bool,
     /// Compute nodes that died, and may have acknowledged changes that only their memory had.
     pub losers: Vec<ComputeNode>,
 }
@@ -236,6 +240,9 @@ impl History {
     /// is settled.
     pub fn close(&mut self, operation: OpId, now_ns: u64) {
         let moment = self.moment(now_ns);
+        if self.outlives_callers {
+            return;
+        }
         self.operations[operation.0 as usize].closed.get_or_insert(moment);
     }
 
@@ -243,6 +250,9 @@ impl History {
     /// completed or undone.
     pub fn close_all_of(&mut self, compute_node: ComputeNode, now_ns: u64) {
         let moment = self.moment(now_ns);
+        if self.outlives_callers {
+            return;
+        }
         for operation in self.operations.iter_mut().filter(|operation| operation.lane.compute_node == compute_node) {
             if operation.answer.is_none_or(|(answer, _)| answer == Answer::Failed(Effect::Unknown)) {
                 operation.closed.get_or_insert(moment);
@@ -368,8 +378,9 @@ fn call_text(key: u64, call: Call) -> String {
         }
         Call::DeleteIf { expected } => format!("{kind} key {key} expected {expected}"),
         Call::UpdateIf { expected, value } => format!("{kind} key {key} expected {expected} value {value}"),
-        Call::Scan { after, high, limit } => {
+        Call::Scan { after, high, limit, down } => {
             let from = if after { "after" } else { "from" };
+            let kind = if down { "scan down" } else { kind };
             let high = high.map_or(String::new(), |high| format!(" below {high}"));
             format!("{kind} {from} key {key}{high} limit {limit}")
         }

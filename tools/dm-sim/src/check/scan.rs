@@ -55,7 +55,7 @@ pub fn page_fault(history: &History, record: &Record) -> Option<PageFault> {
     let (answer, _) = record.answer?;
     let (after, high, limit, page, more) = match (record.call, answer) {
         (_, Answer::Failed(_)) => return None,
-        (Call::Scan { after, high, limit }, Answer::Page { more, .. }) => {
+        (Call::Scan { after, high, limit, .. }, Answer::Page { more, .. }) => {
             (after, high, limit, history.page(answer), more)
         }
         (Call::Scan { .. }, _) | (_, Answer::Page { .. }) => return Some(PageFault::Kind),
@@ -82,19 +82,19 @@ pub fn page_fault(history: &History, record: &Record) -> Option<PageFault> {
 pub(crate) fn expand(history: &History, operation: OpId, keys: &[u64], mut item: impl FnMut(u64, Item)) {
     use crate::check::history::Answer;
     let record = history.operation(operation);
-    let (Call::Scan { after, high, .. }, Some((answer @ Answer::Page { more, .. }, responded))) =
+    let (Call::Scan { after, high, down, .. }, Some((answer @ Answer::Page { more, .. }, responded))) =
         (record.call, record.answer)
     else {
         return;
     };
     let page = history.page(answer);
-    let last = page.last().map(|(key, _)| *key);
-    // A page that says `more` is silent about what follows its last key.
-    let covered = |key: u64| {
-        at_or_after(record.key, after, key)
-            && high.is_none_or(|high| key < high)
-            && (!more || last.is_some_and(|last| key <= last))
+    let (first, last) = (page.first().map(|(key, _)| *key), page.last().map(|(key, _)| *key));
+    // A page that says `more` is silent about what follows its last key; downwards, about what is before its first.
+    let told = |key: u64| {
+        if down { first.is_some_and(|first| key >= first) } else { last.is_some_and(|last| key <= last) }
     };
+    let covered =
+        |key: u64| at_or_after(record.key, after, key) && high.is_none_or(|high| key < high) && (!more || told(key));
     let mut records = page.iter().peekable();
     for &key in keys.iter().filter(|key| covered(**key)) {
         let needs = match records.next_if(|(next, _)| *next == key) {

@@ -309,6 +309,7 @@ impl Profile {
             // 0 would mean that nothing is known.
             write_turn_ns_min: self.write_turn_ns(loopback).max(1),
             call_bytes_max: CALL_BYTES_MAX as u32,
+            calls_change: true,
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Found {
 impl Found {
     /// An empty set, for an index with `parameters`. `None`: the index has no items.
     pub(super) fn nothing(parameters: &IndexParameters) -> Option<Self> {
-        let items = parameters.items?;
+        let items = parameters.any_length?;
         let entry_key_bytes = parameters.below.key_bytes();
         let longest = class_bytes(class_of(block_bytes(items.key_bytes_max, items.value_bytes_max))) as u64;
         Some(Self { keys: KeyShape::new(entry_key_bytes), longest, links: Vec::new(), blocks: Vec::new() })

@@ -187,7 +187,7 @@ pub(super) fn holdings(
         ChunkKind::Other if table.is_some() => table.map(|table| table.bytes),
         ChunkKind::Leaf => Some(leaf),
         ChunkKind::Inner => Some(inner),
-        ChunkKind::Items if parameters.items.is_some() => Some(UNIT_BYTES),
+        ChunkKind::Block if parameters.any_length.is_some() => Some(UNIT_BYTES),
         _ => None,
     };
     let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };

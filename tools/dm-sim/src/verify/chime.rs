@@ -19,6 +19,7 @@ use dm_core::btree::Options;
 use dm_core::chime::layout::{Leaf, SPAN_MAX};
 use dm_core::chime::parameters::Parameters;
 use dm_core::layout::stripes::LINE_PAYLOAD_BYTES;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
 use dm_core::registry::{KEY_BYTES_MAX, KEY_BYTES_MIN, VALUE_BYTES_MIN};
@@ -37,6 +38,7 @@ impl TreeKind for Chime {
     /// A neighborhood that continues at the first entry takes two WRITEs, and only a redo record keeps them together.
     const WRITES_RECORDS_AT_ONCE: bool = false;
     const HAS_SPANS: bool = true;
+    const SCANS_DOWN: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -67,6 +69,7 @@ impl TreeKind for Chime {
         let rooms = [
             lane::mutants::DECLARED,
             &[Mutant::CHUNK_TWICE, Mutant::SAME_GENERATION, Mutant::NO_LIMBO, Mutant::LIMBO_TOO_SHORT],
+            &[Mutant::UNLOCK_BY_WRITE],
             recovery::mutants::DECLARED,
             btree::mutants::DECLARED,
             chime::mutants::DECLARED,
@@ -170,7 +173,7 @@ impl TreeKind for Chime {
         let options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
-            chain_lock_read: rng.percent(40),
+            chain_lock_read: if rng.percent(40) { ChainedRead::Always } else { ChainedRead::Never },
             rdwc: rng.percent(40),
             rearrange: rng.percent(70),
             ..Options::default()
@@ -196,8 +199,8 @@ impl TreeKind for Chime {
 }
 
 impl Below for Chime {
-    const ITEMS: &'static str = "items over chime";
-    const ITEMS_OPTION: &'static str = "items-over-chime";
+    const ITEMS: &'static str = "any length over chime";
+    const ITEMS_OPTION: &'static str = "any-length-over-chime";
 }
 
 impl TestAccess for dm_core::chime::Chime<'_> {

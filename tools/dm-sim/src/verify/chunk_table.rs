@@ -36,7 +36,7 @@ pub(super) fn chunks(
                 return Err(format!("chunk {chunk} of {number} is for {}", grant.kind.name()));
             };
             let (offset, bytes) = (geometry.chunk_offset(chunk), geometry.chunk_bytes);
-            let is_of_pieces = grant.kind == ChunkKind::Items;
+            let is_of_pieces = grant.kind == ChunkKind::Block;
             let is_of_units = is_of_units || is_of_pieces;
             chunks.push(Chunk { node: NodeId(number), offset, bytes, node_bytes, is_of_units, is_of_pieces });
         }

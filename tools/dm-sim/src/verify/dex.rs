@@ -10,10 +10,12 @@ use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
-use super::wide::WideOption;
+use super::wide::{WideKeys, WideOption};
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::dex::leaf::{Leaf, SPAN_MAX};
+use dm_core::dex::log::ring::{RING_CHUNKS, RING_LINES_MIN, Ring};
+use dm_core::dex::log::staging::STAGING_LINES_MIN;
 use dm_core::dex::offload::Mode;
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::dex::serve::Level;
@@ -71,7 +73,7 @@ impl TreeKind for Dex {
 
     /// Those of the log and of ownership; of other rooms those that other kinds do not run.
     fn mutants() -> Vec<Mutant> {
-        [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED].concat()
+        [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED, dm_core::index::mutants::DECLARED].concat()
     }
 
     /// Each needs two things at once, which histories seldom have, and which a unit test arranges: an owner is silent for longer
@@ -100,19 +102,27 @@ impl TreeKind for Dex {
         None
     }
 
+    /// Those of a log ring: a ring has more lines than are staged.
+    fn chunks_at_once(case: &TreeCase) -> u32 {
+        let lines = RING_LINES_MIN.max(STAGING_LINES_MIN as u64 + 1);
+        let is_enough = |&chunks: &usize| Ring::lines_max(chunks, case.chunk_bytes) >= lines;
+        (1..=RING_CHUNKS).find(is_enough).unwrap_or(RING_CHUNKS) as u32
+    }
+
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let nodes = draw.lanes.len() as u64;
         // An entry or several for each compute node; the last key of the histories has an entry, too.
         let entries = nodes * [1, 1, 2, 3][rng.below(4) as usize];
-        let last = (u64::from(draw.keys) << draw.key_shift) - 1;
+        let entries = entries.min(u64::from(draw.keys)) as u32;
+        let key_bytes = [8, 8, 8, 16][rng.below(4) as usize];
         let parameters = Parameters {
-            key_bytes: [8, 8, 8, 16][rng.below(4) as usize],
+            key_bytes,
             // One line, most of a line, several lines; so many that a ring comes round soon.
             value_bytes: [8, 16, 48, 120, 520][rng.below(5) as usize],
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
-            entries: entries.min(u64::from(draw.keys)) as u32,
-            cut: Cut::Even { first: 0, last },
+            entries,
+            cut: cut(draw, key_bytes, entries),
         };
         let options = Options { combine: rng.percent(70), hierarchical: rng.percent(70), ..Options::default() };
         let lanes = draw.lanes.iter().copied().max().unwrap_or(1);
@@ -138,7 +148,11 @@ impl TreeKind for Dex {
             cooling,
             // The least, so that rings come round.
             log_lines: 0,
-            level: Level::ALL[rng.below(3) as usize],
+            level: match Level::ALL[rng.below(3) as usize] {
+                // A death of the owner would take back what others were answered.
+                Level::Cache if draw.wide.has(WideOption::Forward) => Level::Log,
+                level => level,
+            },
             offload: match draw.wide.has(WideOption::Offload) {
                 true if draw.seed.is_multiple_of(3) => Mode::ByCost,
                 true => Mode::Always,
@@ -161,9 +175,26 @@ impl TreeKind for Dex {
     }
 }
 
+/// How the keys of a history are cut into `entries`: each entry has some, as a rule.
+fn cut(draw: &Draw, key_bytes: usize, entries: u32) -> Cut {
+    let usual = Cut::Even { first: 0, last: (u64::from(draw.keys) << draw.key_shift) - 1 };
+    let key_bytes = if draw.wide.has(WideOption::KeysLong) { KEY_BYTES_MAX } else { key_bytes };
+    // By the seed, so that pinned seeds keep the entries that they had: all keys at an edge were in one entry.
+    let is_fit = matches!(draw.seed % 5, 0 | 1 | 3);
+    let Some(keys) = WideKeys::of(draw.wide, draw.seed, draw.keys, key_bytes).filter(|_| is_fit) else { return usual };
+    let first_word = |number| {
+        let mut key = [0; KEY_BYTES_MAX];
+        keys.write(number, &mut key[..key_bytes]);
+        u64::from_be_bytes(*key.first_chunk().unwrap_or(&[0; 8]))
+    };
+    let (first, last) = (first_word(0), first_word(u64::from(draw.keys) - 1));
+    // Long keys may differ behind their first eight bytes only.
+    if last - first < u64::from(entries) { usual } else { Cut::Even { first, last } }
+}
+
 impl Below for Dex {
-    const ITEMS: &'static str = "items over dex";
-    const ITEMS_OPTION: &'static str = "items-over-dex";
+    const ITEMS: &'static str = "any length over dex";
+    const ITEMS_OPTION: &'static str = "any-length-over-dex";
 }
 
 impl TestAccess for dm_core::dex::Dex<'_> {

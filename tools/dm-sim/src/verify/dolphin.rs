@@ -148,8 +148,8 @@ impl TreeKind for Dolphin {
 }
 
 impl Below for Dolphin {
-    const ITEMS: &'static str = "items over dolphin";
-    const ITEMS_OPTION: &'static str = "items-over-dolphin";
+    const ITEMS: &'static str = "any length over dolphin";
+    const ITEMS_OPTION: &'static str = "any-length-over-dolphin";
     const RARE_MARKS: &'static [Mark] = &[Mark::COMBINED_WRITE, Mark::ENTRY_REVISITED, Mark::LAYER_LOST];
 }
 
@@ -283,7 +283,7 @@ impl MemoryWalk for Parameters {
         memories: &Memories,
     ) -> Result<Holdings, String> {
         let mut found = Found::nothing(parameters);
-        let sizes = |kind| (kind != ChunkKind::Items || found.is_some()).then_some(UNIT_BYTES as u64);
+        let sizes = |kind| (kind != ChunkKind::Block || found.is_some()).then_some(UNIT_BYTES as u64);
         let chunks = chunks(geometry, memories, sizes, true)?;
         let mut holdings = Holdings { chunks, ..Holdings::default() };
         visit(self, geometry, memories, |slot, _| {

@@ -124,6 +124,18 @@ const MEMORY_BYTES: usize = 512 << 10;
 /// The same if keys, values or leaves are large, or many compute nodes have redo areas.
 const WIDE_MEMORY_BYTES: usize = 8 << 20;
 
+/// Keys of histories that forward, at least.
+const FORWARD_KEYS_MIN: u32 = 10;
+
+/// How long callers of compute nodes wait, in ns: some times as long as most operations take.
+const FORWARD_TIMEOUT_NS: u64 = 300_000;
+
+/// The same for calls of memory nodes.
+const CALL_TIMEOUT_NS: u64 = 50_000;
+
+/// The deadline of operations that are forwarded, in ns, where histories have none.
+const FORWARD_DEADLINE_NS: u64 = 4_000_000;
+
 impl Draw {
     /// The compute node in whose part of the keys `key` is, if they are divided evenly.
     pub(super) fn home_of(&self, key: u32) -> usize {
@@ -227,7 +239,18 @@ impl Draw {
         if let Some(masked_cas) = settings.masked_cas {
             draw.fabric.masked_atomics = masked_cas;
         }
+        if wide.has(WideOption::Forward) {
+            // Unknown changes stay open: many of one key are too hard to judge.
+            draw.keys = draw.keys.max(FORWARD_KEYS_MIN);
+            if draw.deadline_ns == 0 {
+                // Ranges that move stay between two owners when these have nothing to do any more.
+                draw.deadline_ns = FORWARD_DEADLINE_NS;
+            }
+        }
         draw.focus(&mut rng);
+        if wide.has(WideOption::Forward) {
+            draw.hot_percent = 0;
+        }
         if draw.profile == Profile::Mixed && seed % 8 == 3 {
             // Only in this case, so that seeds that found bugs keep their histories.
             draw.weights[OperationKind::DeleteIf as usize] = 1 + Rng::new(seed ^ 0x5eed_0007).below(4);
@@ -400,6 +423,8 @@ impl Draw {
             packet_bytes,
             crash_atomic_bytes,
             rows_used_up: self.rows_used_up,
+            forwards: self.wide.has(WideOption::Forward),
+            call_timeout_ns: if self.wide.has(WideOption::Forward) { FORWARD_TIMEOUT_NS } else { CALL_TIMEOUT_NS },
             rpc_lost_percent: self.plan.rpc_lost_percent,
             rpc_repeated_percent: self.plan.rpc_repeated_percent,
             delays,

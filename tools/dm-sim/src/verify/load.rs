@@ -2,11 +2,13 @@
 //!
 //! - `lanes`: keeps lanes busy, and records what they answer. `calls`: which operation a lane begins.
 //! - `faults`: carries out the plan. `failures`: takes note of operations that failed.
+//! - `forwards`: lanes that execute operations of other compute nodes.
 //! - `newcomers`: compute nodes that join meanwhile. `inherited`: what becomes of locks of the dead.
 
 mod calls;
 mod failures;
 mod faults;
+mod forwards;
 mod inherited;
 mod lanes;
 mod newcomers;
@@ -25,12 +27,14 @@ use crate::check::{Answer, History, OpId};
 use crate::compute_node::ComputeNode;
 use crate::driver::LaneAt;
 use crate::rng::Rng;
+use dm_core::index::forward::Forwarder;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, OpError};
 use dm_core::recovery::Swept;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::NodeId;
+use forwards::Forwards;
 use inherited::Inherited;
 
 pub use calls::start;
@@ -55,6 +59,8 @@ pub enum Ended {
     Swept(Result<Swept, OpError>),
     /// A part that was to move, or parts that others have asked for.
     Moved(Result<(), OpError>),
+    /// What another compute node asked for: the answer, and how the operation ended.
+    Served(Vec<u8>, Result<(), OpError>),
     /// Its compute node joined, or could not.
     Joined(Box<Result<Membership, String>>),
 }
@@ -67,7 +73,8 @@ impl Ended {
         | Self::Turned(Err(error))
         | Self::CollectedOrphans(Err(error))
         | Self::Swept(Err(error))
-        | Self::Moved(Err(error))) = self
+        | Self::Moved(Err(error))
+        | Self::Served(_, Err(error))) = self
         else {
             return false;
         };
@@ -84,6 +91,7 @@ impl Ended {
                 | Self::CollectedOrphans(Ok(_))
                 | Self::Swept(Ok(_))
                 | Self::Moved(Ok(()))
+                | Self::Served(_, Ok(()))
         )
     }
 }
@@ -103,6 +111,8 @@ enum Doing {
     Move,
     /// It does what others have asked for.
     Keep,
+    /// It executes an operation of another compute node.
+    Serve,
     /// Its compute node joins.
     Join,
     /// Its operation, or what it did between operations, failed and left it in doubt; it will be settled next.
@@ -142,6 +152,9 @@ pub struct Load<'a, 'm> {
     known: Vec<u64>,
     /// Compute nodes that have read that they are fenced.
     noticed: Vec<ComputeNode>,
+    /// What lanes need to forward operations, if they do.
+    pub(super) forwarder: Option<Forwarder>,
+    forwards: Forwards,
     /// Compute nodes that join meanwhile.
     pub(super) newcomers: Newcomers<'a>,
     /// Position in the plan.
@@ -220,6 +233,8 @@ impl<'a, 'm> Load<'a, 'm> {
             doing: lanes.iter().map(|lanes| vec![Doing::Nothing; lanes.len()]).collect(),
             known: (0..u64::from(draw.keys)).map(|key| VALUE_FIRST + key).collect(),
             noticed: Vec::new(),
+            forwarder: None,
+            forwards: Forwards::default(),
             planned: 0,
             patience: 0,
             consequences: Vec::new(),

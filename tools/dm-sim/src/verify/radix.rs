@@ -65,7 +65,7 @@ pub(super) fn holdings(
     memories: &Memories,
 ) -> Result<Holdings, String> {
     let mut found = Found::nothing(parameters);
-    let sizes = |kind| (kind != ChunkKind::Items || found.is_some()).then_some(UNIT_BYTES as u64);
+    let sizes = |kind| (kind != ChunkKind::Block || found.is_some()).then_some(UNIT_BYTES as u64);
     let chunks = chunks(geometry, memories, sizes, true)?;
     let mut holdings = Holdings { chunks, ..Holdings::default() };
     visit(geometry, memories, |slot, _| {

@@ -243,7 +243,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn collects_all(&self, case: &TreeCase) -> bool {
         // Collections include a compute node's own chunks.
-        case.parameters.items.is_some()
+        case.parameters.any_length.is_some()
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
@@ -256,7 +256,7 @@ impl<K: TreeKind> Subject for Recovered<K> {
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
         // This includes places in chunks of live compute nodes that only a dead one knew of.
-        let collects = case.parameters.items.is_none() || self.collects_all(case);
+        let collects = case.parameters.any_length.is_none() || self.collects_all(case);
         Bounded(self.0).never_leaks(case) && collects
     }
 }

@@ -23,6 +23,7 @@ use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::fabric::Fabric;
 use dm_core::lane::Lane;
+use dm_core::locks::ChainedRead;
 use dm_core::machine::{Step, poll_once};
 use dm_core::marks::MARKS_MAX;
 use dm_core::memory::{Epochs, GENERATIONS, Participant, Pin};
@@ -131,7 +132,7 @@ fn with_stage<K: TreeKind>(
     pool.format_rows(&config, COMPUTE_NODES as u16, &mut memories);
     let options = Options {
         combine: rng.percent(60),
-        chain_lock_read: rng.percent(40),
+        chain_lock_read: if rng.percent(40) { ChainedRead::Always } else { ChainedRead::Never },
         entry_writes: rng.percent(70),
         // The paused operation may hold a lock, and other lanes of its compute node would queue for it.
         hierarchical: !is_radix,
@@ -149,7 +150,7 @@ fn with_stage<K: TreeKind>(
     let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
         let (epochs, pins): (_, [_; LANES]) = (Epochs::new(), std::array::from_fn(|_| Pin::default()));
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
-        let place = Place { epochs, ..walk::place(&geometry, &config, walk::everything(), number as u16) };
+        let place = Place { epochs, ..walk::place(&geometry, &config, config.guarantees(), number as u16) };
         with_index(&place, &parameters, &spending(number), |index| then(&With(&index, None)))
             .map_err(|error| error.to_string())
     };

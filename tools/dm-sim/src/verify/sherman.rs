@@ -13,6 +13,7 @@ use super::tree::{FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
 use super::wide::WideOption;
 use crate::rng::Rng;
 use dm_core::btree::Options;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::mutants::Mutant;
 use dm_core::registry::KEY_BYTES_MAX;
@@ -31,6 +32,7 @@ impl TreeKind for Sherman {
     const ORPHAN_COLLECTION: &'static [Mark] = dm_core::memory::MARKS;
     const WRITES_RECORDS_AT_ONCE: bool = true;
     const HAS_SPANS: bool = true;
+    const SCANS_DOWN: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
         vec![
@@ -154,7 +156,7 @@ impl TreeKind for Sherman {
             combine,
             hierarchical,
             entry_writes,
-            chain_lock_read: rng.percent(40),
+            chain_lock_read: if rng.percent(40) { ChainedRead::Always } else { ChainedRead::Never },
             rdwc: rng.percent(30),
             ..Options::default()
         };
@@ -182,8 +184,8 @@ impl TreeKind for Sherman {
 }
 
 impl Below for Sherman {
-    const ITEMS: &'static str = "items";
-    const ITEMS_OPTION: &'static str = "items";
+    const ITEMS: &'static str = "any length over sherman";
+    const ITEMS_OPTION: &'static str = "any-length";
 }
 
 impl TestAccess for dm_core::sherman::Sherman<'_> {

@@ -18,6 +18,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::lane::Lane;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::memory::Collection;
 use dm_core::mutants::Mutant;
@@ -81,6 +82,7 @@ impl TreeKind for Smart {
                 Mutant::WALK_AT_ONCE,
                 Mutant::OPEN_AT_ONCE,
                 Mutant::IMAGE_AFTER_DATA,
+                Mutant::UNLOCK_BY_WRITE,
             ],
             recovery::mutants::DECLARED,
             dm_core::radix::mutants::DECLARED,
@@ -109,7 +111,7 @@ impl TreeKind for Smart {
         let options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
-            chain_lock_read: rng.percent(40),
+            chain_lock_read: if rng.percent(40) { ChainedRead::Always } else { ChainedRead::Never },
             rdwc: rng.percent(40),
             ..Options::default()
         };
@@ -130,8 +132,8 @@ impl TreeKind for Smart {
 }
 
 impl Below for Smart {
-    const ITEMS: &'static str = "items over smart";
-    const ITEMS_OPTION: &'static str = "items-over-smart";
+    const ITEMS: &'static str = "any length over smart";
+    const ITEMS_OPTION: &'static str = "any-length-over-smart";
     /// Also those of the index below: it has no merges, and enumerated deaths test the others.
     const RARE_MARKS: &'static [Mark] = &[
         Mark::COMBINED_WRITE,

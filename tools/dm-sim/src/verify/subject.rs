@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::index::Index;
+use dm_core::index::forward::{self, Forwarder};
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::lease::Lease;
@@ -119,6 +120,8 @@ pub trait Opened {
     fn plan(&self) -> &ScratchPlan;
     /// See [`Index::execute`].
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome>;
+    /// See [`forward::execute`].
+    fn forward<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation, forwarder: &'a Forwarder) -> Boxed<'a, Outcome>;
     /// See [`Index::settle`].
     fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::validate`].
@@ -174,6 +177,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome> {
         Box::pin(self.0.execute(lane, operation))
+    }
+    fn forward<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation, forwarder: &'a Forwarder) -> Boxed<'a, Outcome> {
+        Box::pin(forward::execute(self.0, lane, operation, forwarder))
     }
     fn settle<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.settle(lane))
@@ -263,7 +269,8 @@ pub struct HeldLock {
 pub struct PoolState {
     /// Rows that were joined and are not LIVE.
     pub not_live: Vec<RowId>,
-    /// Chunks that may be granted to an operation, on all memory nodes but one that is down.
+    /// Chunks that may be granted to an operation, on all memory nodes but one that is down. 0 also if the operation may need
+    /// several of one memory node, and one has too few.
     pub free_chunks: u32,
 }
 

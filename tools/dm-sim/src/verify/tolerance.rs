@@ -5,7 +5,7 @@ use super::prepared::Prepared;
 use super::subject::{AfterDeath, HeldLock};
 use crate::check::OpId;
 use crate::world::World;
-use dm_core::operation::{Cause, OpError};
+use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::verbs::Status;
 
 /// What it was like when an operation failed.
@@ -54,6 +54,8 @@ pub struct Excuses {
     pub has_epochs: bool,
     /// Compute nodes are silent for a while, and fence themselves.
     pub fences_itself: bool,
+    /// Operations are executed by the owners of their keys, who may not answer, or have troubles of their own.
+    pub forwards: bool,
 }
 
 /// An operation that failed.
@@ -76,6 +78,8 @@ impl Failed {
     ///   An operation whose deadline passed while it waited for memory says so, too.
     /// - It may say that a queue pair or a memory node failed, if one did; or a queue pair if its compute node was fenced while
     ///   a request was under way.
+    /// - It may say that a memory node did not answer its change, if it says, too, that the change was made: the leaf has told that,
+    ///   and what an upsert has found was in the answer.
     /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
     ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
     ///   on meanwhile, since there is no order among all that wait for a lock, and some operations have much to do. If
@@ -98,6 +102,7 @@ impl Failed {
                 Cause::Verb(error) => match error.status {
                     Status::Flushed => injected.any(FaultKind::QpError) || was_fenced,
                     Status::NodeDown => injected.any(FaultKind::NodeDeath),
+                    Status::Unanswered => excuses.forwards || self.error.effect == Effect::Done,
                     _ => false,
                 },
                 Cause::Deadline { elapsed_ns } => {
@@ -109,6 +114,7 @@ impl Failed {
                 Cause::Fenced => excuses.fences_itself,
                 // Of an index whose keys have owners. At the end of a history one compute node owns them all.
                 Cause::NotOwner { .. } => true,
+                Cause::AtOwner { .. } => excuses.forwards,
                 _ => false,
             }
     }
@@ -129,6 +135,7 @@ mod tests {
         is_short: false,
         has_epochs: false,
         fences_itself: false,
+        forwards: false,
     };
 
     fn after(fault: Option<FaultKind>, cause: Cause, circumstances: Circumstances, excuses: Excuses) -> bool {

@@ -14,6 +14,7 @@ use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
 use dm_core::lane::Lane;
+use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::operation::OpError;
 use dm_core::remote::NodeGeometry;
@@ -62,7 +63,7 @@ impl TreeKind for Toy {
         let options = Options {
             combine: rng.percent(70),
             hierarchical: rng.percent(70),
-            chain_lock_read: rng.percent(40),
+            chain_lock_read: if rng.percent(40) { ChainedRead::Always } else { ChainedRead::Never },
             ..Options::default()
         };
         let spending = Spending {
@@ -80,8 +81,8 @@ impl TreeKind for Toy {
 }
 
 impl Below for Toy {
-    const ITEMS: &'static str = "items over toy";
-    const ITEMS_OPTION: &'static str = "items-over-toy";
+    const ITEMS: &'static str = "any length over toy";
+    const ITEMS_OPTION: &'static str = "any-length-over-toy";
     /// Those of the index below besides.
     const RARE_MARKS: &'static [Mark] = &[
         Mark::ENTRY_REVISITED,
@@ -126,7 +127,7 @@ impl MemoryWalk for Parameters {
         };
         let sizes = |kind| match kind {
             ChunkKind::Other => Some(at.chunk_bytes),
-            ChunkKind::Items if parameters.items.is_some() => Some(UNIT_BYTES),
+            ChunkKind::Block if parameters.any_length.is_some() => Some(UNIT_BYTES),
             _ => None,
         };
         let mut holdings = Holdings { chunks: chunks(geometry, memories, sizes, false)?, ..Holdings::default() };

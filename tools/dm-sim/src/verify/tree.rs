@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::index::Index;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::mutants::Mutant;
@@ -71,6 +72,11 @@ impl TreeCase {
         chunk_bytes: u64,
     ) -> Self {
         (spending.lanes, spending.scratch_bytes_max, spending.generations) = (0, 1 << 30, draw.generations);
+        let mut rng = Rng::new(draw.seed ^ 0x5eed_0026);
+        spending.options.unlock = Unlock::ALL[rng.below(4) as usize];
+        if spending.options.chain_lock_read == ChainedRead::Never && rng.percent(50) {
+            spending.options.chain_lock_read = ChainedRead::WhereQuiet;
+        }
         Self {
             parameters: parameters.into(),
             spending,
@@ -102,7 +108,7 @@ impl TreeCase {
             if wide.has(WideOption::ValuesShort) {
                 (stretch.value_bytes, stretch.trims_values) = (8, true);
             }
-            self.parameters = self.parameters.below.with_items(stretch.parameters());
+            self.parameters = self.parameters.below.with_any_length(stretch.parameters());
             self.spending.page_bytes = stretch.page_bytes(self.spending.page_records);
         } else {
             let (mut key_bytes, mut value_bytes) = (self.parameters.key_bytes(), self.parameters.value_bytes());
@@ -131,7 +137,7 @@ impl TreeCase {
     /// collections take a limited number of chunks.
     pub(super) fn fit_chunks(&mut self) {
         let (leaf_bytes, inner_bytes) = self.parameters.node_bytes();
-        let block_bytes = self.parameters.items.map_or(0, |items| items.longest_place_bytes());
+        let block_bytes = self.parameters.any_length.map_or(0, |items| items.longest_place_bytes());
         let least = (2 * leaf_bytes.max(inner_bytes)).max(8 * block_bytes).next_multiple_of(4096) as u64;
         self.chunk_bytes = self.chunk_bytes.max(least);
     }
@@ -201,8 +207,16 @@ pub trait TreeKind: Copy {
     const HAS_OWNERS: bool = false;
     /// Whether its keys and values have any length.
     const HAS_ITEMS: bool = false;
+    /// Whether it scans downwards.
+    const SCANS_DOWN: bool = false;
     /// Whether its nodes say which ranges of bytes have no keys.
     const HAS_EMPTY_PARTS: bool = false;
+
+    /// Chunks that a compute node needs of one memory node before its first operation. The other chunks of that memory node
+    /// are of no use to it if there are fewer.
+    fn chunks_at_once(_: &TreeCase) -> u32 {
+        0
+    }
 
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
@@ -274,11 +288,14 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     if K::HAS_SEATS {
         options = options.without(WideOption::RowTable);
     }
+    if !K::SCANS_DOWN {
+        options = options.without(WideOption::ScansDown);
+    }
     if K::HAS_OWNERS {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
         options = options.without(WideOption::Rejoin);
     } else {
-        options = options.without(WideOption::Moves);
+        options = options.without(WideOption::Moves).without(WideOption::Forward);
     }
     options
 }
@@ -371,7 +388,8 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn small_pool(&self, case: &TreeCase, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {
-        Some(case.pool().small(config, memories, chunks))
+        let reserved = K::chunks_at_once(case) * case.lanes.len() as u32;
+        Some(case.pool().small(config, memories, chunks + reserved))
     }
 
     fn pool_state(
@@ -381,7 +399,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
         memories: &Memories,
         down: Option<NodeId>,
     ) -> Option<PoolState> {
-        Some(case.pool().state(config, case.lanes.len() as u16, memories, down))
+        Some(case.pool().state(config, case.lanes.len() as u16, memories, down, K::chunks_at_once(case)))
     }
 
     fn writes_records_at_once(&self) -> bool {
@@ -401,7 +419,7 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn bulk_loads(&self, case: &TreeCase) -> bool {
-        case.parameters.items.is_none()
+        case.parameters.any_length.is_none()
     }
 
     fn loses_with_owners(&self, case: &TreeCase) -> bool {
@@ -409,12 +427,12 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn never_leaks(&self, case: &TreeCase) -> bool {
-        let blocks = case.parameters.items.is_none() || self.holds_all_blocks(case);
+        let blocks = case.parameters.any_length.is_none() || self.holds_all_blocks(case);
         case.spending.returned_nodes == FREE_LIST_HOLDS_ALL && blocks
     }
 
     fn holds_all_blocks(&self, case: &TreeCase) -> bool {
-        case.parameters.items.is_some() && case.spending.returned_blocks == FREE_LIST_HOLDS_ALL
+        case.parameters.any_length.is_some() && case.spending.returned_blocks == FREE_LIST_HOLDS_ALL
     }
 }
 

@@ -107,9 +107,18 @@ impl PoolLayout {
         }
     }
 
-    /// Rows of `compute_nodes` from the first one that is not used up on, and chunk tables.
-    pub fn state(&self, config: &Config, compute_nodes: u16, memories: &Memories, down: Option<NodeId>) -> PoolState {
+    /// Rows of `compute_nodes` from the first one that is not used up on, and chunk tables. No chunk counts as free if a memory
+    /// node has fewer than the `at_once` that a compute node may ask it for.
+    pub fn state(
+        &self,
+        config: &Config,
+        compute_nodes: u16,
+        memories: &Memories,
+        down: Option<NodeId>,
+        at_once: u32,
+    ) -> PoolState {
         let mut state = PoolState::default();
+        let mut has_too_few = false;
         for (number, geometry) in (0..).map(NodeId).zip(self.geometry(config)) {
             let Some(memory) = memories.get(number) else { continue };
             if number == NodeId(0) {
@@ -126,8 +135,13 @@ impl PoolLayout {
                     Ok(ChunkEntry::Used { kind, .. }) => !matches!(kind, ChunkKind::Redo | ChunkKind::Other),
                     _ => false,
                 };
-                state.free_chunks += (0..geometry.chunk_count).filter(is_free).count() as u32;
+                let free = (0..geometry.chunk_count).filter(is_free).count() as u32;
+                has_too_few |= free < at_once;
+                state.free_chunks += free;
             }
+        }
+        if has_too_few {
+            state.free_chunks = 0;
         }
         state
     }

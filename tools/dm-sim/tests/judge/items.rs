@@ -2,7 +2,7 @@
 
 use dm_sim::verify::{Bounded, Chime, Faults, ItemsOver, Recovered, Settings, Sherman, Smart, Subject, Verifier};
 
-/// Work on items needs more than this: `dm verify --index items` runs as many histories as wanted.
+/// Work on items needs more than this: `dm verify --index any-length` runs as many histories as wanted.
 const HISTORIES: u64 = 300;
 
 fn verify(subject: impl Subject + Copy, faults: &str, seeds: impl IntoIterator<Item = u64>) {

@@ -12,6 +12,7 @@ use super::comparison::{Comparison, OPERATIONS, Pair, ROUNDS};
 use super::key_source::KeySource;
 use super::threads::{Bench, Thread};
 use crate::failure::Failure;
+use crate::rounds::thread_ns;
 use crate::workload::keys::{check, fill};
 use crate::workload::spec::{Proportions, Spec};
 use crate::workload::stream::{self, InsertCounter, Workload};
@@ -21,8 +22,8 @@ use dm_core::remote::lock_word::{LockWord, lock_of};
 use dm_core::sherman::layout::{Leaf, LeafMut};
 use dm_core::verbs::Space;
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
+use std::iter;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -107,7 +108,10 @@ pub(super) fn compare<I: Index>(
                 let who = (turn + round) % 3;
                 let began_ns = thread_ns();
                 match who {
-                    0 => bare_missed += bare(bench, thread, &mut draws, update)?,
+                    0 => {
+                        let records = iter::repeat_with(|| draws.next()).take(OPERATIONS as usize);
+                        bare_missed += bare(bench, thread, records, update)?;
+                    }
                     1 => engine(bench, thread, 1, &mut draws, update)?,
                     _ => engine(bench, thread, usize::MAX, &mut draws, update)?,
                 }
@@ -129,12 +133,6 @@ pub(super) fn compare<I: Index>(
     let search = one(false)?;
     let update = one(true)?;
     Ok(Comparison { lanes: u32::from(bench.plan.lanes), search, update })
-}
-
-/// Processor time of this thread so far.
-pub(super) fn thread_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 fn engine<I: Index>(
@@ -166,10 +164,10 @@ fn engine<I: Index>(
 }
 
 /// One round of the bare loop; returns how many operations it could not do.
-fn bare<I: Index>(
+pub(super) fn bare<I: Index>(
     bench: &Bench<'_, '_, I>,
     thread: &Thread<'_>,
-    draws: &mut Draws,
+    records: impl Iterator<Item = u64>,
     update: bool,
 ) -> Result<u64, Failure> {
     let failed = |error: &dyn fmt::Display| Failure::Run(format!("baseline: {error}"));
@@ -183,8 +181,7 @@ fn bare<I: Index>(
     let aligned = image.as_ptr().align_offset(64);
     let image = &mut image[aligned..aligned + shape.bytes];
     let mut missed = 0;
-    for turn in 0..OPERATIONS {
-        let record = draws.next();
+    for (turn, record) in (0_u64..).zip(records) {
         bench.plan.keys.write(record, &mut key);
         let identity = bench.plan.keys.identity(record, &key);
         let Some((root, level)) = tree.root.get() else { return Err(failed(&"the root is not known")) };

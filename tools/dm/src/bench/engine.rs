@@ -1,6 +1,7 @@
 //! What all engines share: load, warm up, run each workload, check, report. A `Stage` implements the steps.
 
 use super::LoadBy;
+use super::beside::Against;
 use super::comparison::Comparison;
 use super::generator::Generator;
 use super::key_source::KeySource;
@@ -44,7 +45,7 @@ pub struct Loaded {
 }
 
 /// The results of a plan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured {
     /// The load that was not a workload of its own.
     pub loaded: Option<Loaded>,
@@ -52,6 +53,8 @@ pub struct Measured {
     pub reports: Vec<Report>,
     /// The comparison with a bare loop.
     pub baseline: Option<Comparison>,
+    /// The comparison with other indexes.
+    pub against: Option<Against>,
     /// What the memory nodes' regions are made of.
     pub pages: String,
     /// Why the index is not sound; `None`: it is, or was not checked.
@@ -82,8 +85,7 @@ pub(super) trait Stage {
 
 /// Loads, warms, runs and checks.
 pub(super) fn measure(plan: &Plan, stage: &mut impl Stage) -> Result<Measured, Failure> {
-    let mut measured =
-        Measured { loaded: None, reports: Vec::new(), baseline: None, pages: String::new(), broken: None };
+    let mut measured = Measured::default();
     let present = stage.validate().map_err(Failure::Run)?;
     if plan.loads_in_run() {
         if present.records > 0 {
@@ -241,7 +243,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         _ => None,
     };
     let step = u64::MAX / positions.max(1);
-    let items = plan.parameters.items.is_some();
+    let any_length = plan.parameters.any_length.is_some();
     let hashed = plan.runs.first().is_none_or(|run| run.spec.insert_order == KeyOrder::Hashed);
     // Spread, for the first records may be neighbours.
     let spread =
@@ -254,7 +256,7 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
         None => {
             slot.fill(0);
             slot[..8].copy_from_slice(&(position * step).to_be_bytes());
-            if items { 8 } else { slot.len() }
+            if any_length { 8 } else { slot.len() }
         }
     };
     Warm { positions, key }
@@ -294,6 +296,8 @@ impl Driven {
         records: u64,
         (kinds, verbs): (Vec<KindReport>, VerbCounts),
     ) -> Report {
+        let unlock = plan.spending.options.unlock.granted(&self.guarantees).name();
+        let unlock = kinds::has_lock_words(&plan.parameters).then(|| format!("locks freed by {unlock}"));
         Report {
             index: plan.index_name().to_owned(),
             workload: workload.to_owned(),
@@ -312,7 +316,7 @@ impl Driven {
             records,
             key_bytes: plan.parameters.key_bytes() as u64,
             value_bytes: plan.parameters.value_bytes() as u64,
-            techniques: plan.techniques.clone(),
+            techniques: plan.techniques.iter().cloned().chain(unlock).collect(),
             tree: None,
             kinds,
             verbs,

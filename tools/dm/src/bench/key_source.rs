@@ -85,7 +85,7 @@ pub(super) fn key_source(
         return Ok(KeySource::Made(Keys::new(order, arguments.key_bytes).map_err(Failure::usage)?));
     };
     let bad = if arguments.skip_bad_keys { BadKeys::Skip } else { BadKeys::Refuse };
-    let slot_bytes = (!arguments.items).then_some(arguments.key_bytes);
+    let slot_bytes = (!arguments.any_length).then_some(arguments.key_bytes);
     let keys = RealKeys::read(path, slot_bytes, bad).map_err(Failure::run)?;
     if keys.is_empty() {
         return Err(Failure::Run(format!("{}: no keys in it", path.display())));
@@ -99,7 +99,7 @@ pub(super) fn key_source(
         skipped.too_long,
         slot_bytes.map_or(KEY_BYTES_LIMIT, |bytes| bytes - 1)
     ));
-    if arguments.items {
+    if arguments.any_length {
         notices.push(format!("keys of {} bytes on the average, {} at most", keys.mean_bytes(), keys.longest()));
         let blocks = (0..keys.len() as u64).filter_map(|record| keys.key(record)).map(|key| {
             let bytes = block_bytes(key.len(), value_bytes);

@@ -13,6 +13,7 @@
 //! | [`sim`] | a cluster in virtual time |
 //! | [`sweep`] | the same for several values of one option; curves |
 //! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with; [`comparison`]: the results |
+//! | [`against`] | several indexes beside each other, each in a process; `side`: what such a process does |
 //! | [`output`] | tables and JSON |
 //!
 //! Load generators drive lanes directly: one worker thread per `--threads`, each with a fabric value and `--lanes` lanes
@@ -20,8 +21,10 @@
 //!
 //! **Retries** are counted per operation as the worker does: see [`dm_host::worker::RETRIES`].
 
+pub mod against;
 mod bare;
 pub mod baseline;
+mod beside;
 pub mod comparison;
 pub mod engine;
 pub mod generator;
@@ -32,6 +35,7 @@ pub mod plan;
 mod region_size;
 pub mod runs;
 pub mod shm;
+pub mod side;
 pub mod sim;
 pub mod sweep;
 mod threads;
@@ -53,8 +57,10 @@ use std::time::Duration;
 #[command(
     after_help = "Examples:\n  dm bench\n      1 M records of 8+8 bytes on two memory nodes, workloads load, a, b, c, d, e, f\n  \
                   dm bench --workload c --records 10000000 --threads 1 --baseline\n      searches beside a bare loop\n  \
+                  dm bench --baseline --against congee --lanes 8\n      \
+                  beside an index in local memory, each in a process of its own\n  \
                   dm bench --workload a --without combine,hierarchical --json a.json\n      what two techniques together bring\n  \
-                  find / -xdev | dm bench --items --workload c --keys - --skip-bad-keys\n      real keys of any length\n  \
+                  find / -xdev | dm bench --any-length --workload c --keys - --skip-bad-keys\n      real keys of any length\n  \
                   find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys in slots\n  \
                   dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
                   what ten machines would do, in virtual time\n  \
@@ -139,7 +145,7 @@ pub struct Arguments {
 
     /// Keys and values of any length: lines of --keys as they are, up to 4096 bytes
     #[arg(long)]
-    pub items: bool,
+    pub any_length: bool,
 
     /// Leave out keys that come twice or are too long, instead of stopping at them
     #[arg(long, requires = "keys")]
@@ -193,6 +199,15 @@ pub struct Arguments {
     #[arg(long)]
     pub baseline: bool,
 
+    /// Run no workload, but compare gets, updates, scans and inserts with other indexes, each in a process of its own: congee (an
+    /// adaptive radix tree in local memory: `cargo build --release -p dm --bins --example against_congee`), or an --index
+    #[arg(long, value_name = "INDEX,...", value_delimiter = ',', value_parser = against::Rival::parse, requires = "baseline")]
+    pub against: Vec<against::Rival>,
+
+    /// What --against starts: one index of the comparison
+    #[arg(long, hide = true, value_parser = side::Side::parse)]
+    pub side: Option<side::Side>,
+
     /// Most memory for the lanes' buffers, in MiB
     #[arg(long, default_value_t = 1024, value_parser = RangedU64ValueParser::<u64>::new().range(0..=1 << 20))]
     pub scratch_mib_max: u64,
@@ -235,9 +250,10 @@ pub struct Arguments {
     pub raw_read: Option<u32>,
 
     /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, memory-cores, cache-mib, key-bytes, value-bytes,
-    /// leaf-span, neighborhood, hotspot-mib, raw-read, zipfianconstant
+    /// leaf-span, neighborhood, hotspot-mib, leaf-cache-mib, offload, raw-read, zipfianconstant. Given twice: for each pair of values,
+    /// with a curve for each value of the second option
     #[arg(long, value_name = "OPTION=VALUE,...", requires = "sweep_out")]
-    pub sweep: Option<String>,
+    pub sweep: Vec<String>,
 
     /// Where the curves go: PREFIX.csv and PREFIX.svg
     #[arg(long, value_name = "PREFIX", requires = "sweep")]
@@ -325,6 +341,12 @@ names! {
         Cache,
         /// Locks in device memory
         OnChip,
+        /// Freeing held locks by WRITE: by CAS instead
+        UnlockWrites,
+        /// Freeing held locks by the WRITE of the data in front of them
+        UnlockWithData,
+        /// READ of the leaf in the chain of the lock's CAS, where few CASes lose
+        ChainLockRead,
         /// Pausing after a lost lock
         BackOff,
         /// Repeating READs that took too long for versions to vouch for, as the papers' programs do not
@@ -338,7 +360,7 @@ names! {
     }
     /// Techniques that are off.
     With {
-        /// READ the leaf in the chain of the lock's CAS
+        /// READ the leaf in the chain of the lock's CAS also where many CASes lose
         ChainLockRead,
         /// Read delegation and write combining
         Rdwc,
@@ -362,14 +384,17 @@ impl LinesName {
 
 /// Does what `dm bench` was asked for.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let (Some(sweep), Some(prefix)) = (&arguments.sweep, &arguments.sweep_out) {
-        return sweep::run(arguments, sweep, prefix);
+    if let Some(prefix) = &arguments.sweep_out {
+        return sweep::run(arguments, prefix);
+    }
+    if let Some(side) = arguments.side {
+        return side::run(side, arguments);
     }
     let plan = plan::Plan::new(arguments)?;
     for notice in &plan.notices {
         eprintln!("note: {notice}");
     }
-    let measured = execute(&plan)?;
+    let measured = if arguments.against.is_empty() { execute(&plan)? } else { against::run(arguments, &plan)? };
     output::write(&plan, &measured)?;
     measured.verdict()
 }

@@ -1,5 +1,6 @@
 //! What `dm bench` prints and writes.
 
+use super::beside::Against;
 use super::comparison::Comparison;
 use super::engine::Measured;
 use super::plan::Plan;
@@ -25,6 +26,8 @@ pub struct File {
     pub runs: Vec<Document>,
     /// The comparison with a bare loop.
     pub baseline: Option<Comparison>,
+    /// The comparison with other indexes, each in a process of its own.
+    pub against: Option<Against>,
 }
 
 /// How the records got into the index.
@@ -53,8 +56,12 @@ pub fn write(plan: &Plan, measured: &Measured) -> Result<(), Failure> {
             writeln!(text, ")")
         };
     }
-    text.push_str(&table::render_runs(&measured.reports));
-    let _ = writeln!(text, "pages of memory node 0: {}", measured.pages);
+    if let Some(against) = &measured.against {
+        let _ = write!(text, "{against}");
+    } else {
+        text.push_str(&table::render_runs(&measured.reports));
+        let _ = writeln!(text, "pages of memory node 0: {}", measured.pages);
+    }
     if let Some(comparison) = &measured.baseline {
         let _ = write!(text, "\n{comparison}");
     }
@@ -72,6 +79,7 @@ pub fn write(plan: &Plan, measured: &Measured) -> Result<(), Failure> {
         pages: measured.pages.clone(),
         runs: measured.reports.iter().map(Document::from).collect(),
         baseline: measured.baseline.clone(),
+        against: measured.against.clone(),
     };
     let failed = |error: &dyn std::fmt::Display| Failure::Run(format!("{}: {error}", path.display()));
     let json = serde_json::to_string_pretty(&file).map_err(|error| failed(&error))?;

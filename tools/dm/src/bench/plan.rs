@@ -1,6 +1,7 @@
 //! What the command line means, checked before anything starts.
 
 use super::bare;
+use super::beside;
 use super::key_source::{KeySource, key_source};
 use super::region_size::{blocks_bytes, region_bytes};
 use super::runs::{OPERATIONS, RECORDS, Run, expected_inserts, overrides, runs, scan_length_max};
@@ -11,9 +12,10 @@ use crate::pool::{RdmaArguments, Start};
 use crate::workload::properties::Properties;
 use crate::workload::spec::Phase;
 use dm_core::btree::Options;
-use dm_core::items::parameters::Parameters as ItemParameters;
+use dm_core::items::parameters::Parameters as AnyLength;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::operation::RECORD_HEADER_BYTES;
-use dm_host::assembly::{Mode, Spending};
+use dm_host::assembly::Spending;
 use dm_host::compute_node::Membership;
 use dm_host::kinds::IndexParameters;
 use dm_sim::timing::Profile;
@@ -99,6 +101,8 @@ pub struct Plan {
     pub validate: bool,
     /// Compare with a bare loop.
     pub baseline: bool,
+    /// Answer rounds that another process asks for.
+    pub is_side: bool,
     /// Files to write.
     pub json: Option<PathBuf>,
     /// Files to write.
@@ -120,12 +124,17 @@ impl Plan {
         }
         let mut notices = properties.notices().to_vec();
         let mut runs = runs(arguments, &properties, &mut notices)?;
+        if !arguments.against.is_empty() {
+            // They only say which records are drawn.
+            runs.retain(|run| run.spec.phase == Phase::Run);
+        }
         let value_bytes = value_bytes(arguments, &runs, &mut notices);
         let kind = arguments.index.0;
-        if arguments.baseline && arguments.items {
+        if arguments.baseline && arguments.any_length {
             return Err(Failure::Usage("--baseline: the bare loop is of keys and values of one size".to_owned()));
         }
-        if arguments.baseline {
+        let compares = !arguments.against.is_empty();
+        if arguments.baseline && !compares {
             bare::check(kind)?;
         }
         let checked = |parameters: IndexParameters| {
@@ -135,7 +144,7 @@ impl Plan {
             Ok::<_, Failure>(parameters)
         };
         let fixed = IndexParameters::with_sizes(kind, arguments.key_bytes, value_bytes).map_err(Failure::usage)?;
-        let fixed = if arguments.items { None } else { Some(checked(fixed)?) };
+        let fixed = if arguments.any_length { None } else { Some(checked(fixed)?) };
         let keys = key_source(arguments, &runs, value_bytes, &mut notices)?;
         let mut parameters = if let Some(fixed) = fixed {
             fixed
@@ -144,9 +153,9 @@ impl Plan {
                 KeySource::Real(keys) => keys.longest(),
                 KeySource::Made(keys) => keys.bytes(),
             };
-            let key_bytes_max = longest.max(ItemParameters::DEFAULT.key_bytes_max);
-            let items = ItemParameters { key_bytes_max, value_bytes_max: value_bytes };
-            checked(IndexParameters::with_items(kind, items).map_err(Failure::usage)?)?
+            let key_bytes_max = longest.max(AnyLength::DEFAULT.key_bytes_max);
+            let lengths = AnyLength { key_bytes_max, value_bytes_max: value_bytes };
+            checked(IndexParameters::with_any_length(kind, lengths).map_err(Failure::usage)?)?
         };
         if let Some(span) = arguments.leaf_span {
             if !parameters.set_leaf_span(span) {
@@ -157,8 +166,12 @@ impl Plan {
         }
         arguments.kinds.set(&mut parameters)?;
 
-        let inserts: u64 =
-            runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(arguments.repeat);
+        let repeat = if compares { 0 } else { arguments.repeat };
+        let inserts: u64 = if compares {
+            beside::INSERTED
+        } else {
+            runs.iter().map(|run| expected_inserts(&run.spec)).sum::<u64>() * u64::from(repeat)
+        };
         let records = records(arguments, &properties, &keys, inserts, &mut notices)?;
         for run in &mut runs {
             run.spec.record_count = records;
@@ -207,8 +220,21 @@ impl Plan {
                 combine: !without(Without::Combine),
                 hierarchical: !without(Without::Hierarchical),
                 entry_writes: !without(Without::EntryWrites),
-                chain_lock_read: with(With::ChainLockRead),
+                chain_lock_read: if with(With::ChainLockRead) {
+                    ChainedRead::Always
+                } else if without(Without::ChainLockRead) {
+                    ChainedRead::Never
+                } else {
+                    ChainedRead::default()
+                },
                 back_off: !without(Without::BackOff),
+                unlock: if without(Without::UnlockWrites) {
+                    Unlock::Cas
+                } else if without(Without::UnlockWithData) {
+                    Unlock::Write
+                } else {
+                    Unlock::default()
+                },
                 read_guard: !without(Without::ReadGuard),
                 rearrange: !without(Without::Rearrange),
                 rdwc: with(With::Rdwc),
@@ -219,21 +245,18 @@ impl Plan {
             ..Spending::default()
         };
         arguments.kinds.spend(&mut spending);
-        if spending.offload != Mode::Never && matches!(fabric, FabricPlan::Verbs(_)) {
-            return Err(Failure::Usage("--offload: memory nodes on RDMA devices answer no calls".to_owned()));
+        if arguments.any_length && arguments.load_by == LoadBy::Bulk {
+            notices.push("--any-length: loaded by inserts".to_owned());
         }
-        if arguments.items && arguments.load_by == LoadBy::Bulk {
-            notices.push("--items: loaded by inserts".to_owned());
-        }
-        let load_by = if arguments.items { LoadBy::Insert } else { arguments.load_by };
+        let load_by = if arguments.any_length { LoadBy::Insert } else { arguments.load_by };
         let load_by_insert = load_by == LoadBy::Insert || runs.iter().any(|run| run.spec.phase == Phase::Load);
         let region_bytes = arguments.region_mib.map_or_else(
             || {
                 let nodes = arguments.memory_nodes;
                 let blocks =
-                    if arguments.items { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
+                    if arguments.any_length { blocks_bytes(&keys, value_bytes, records + inserts, nodes) } else { 0 };
                 // Links are entries, too: one for every few keys that share prefixes.
-                let entries = if arguments.items { records + records / 2 } else { records };
+                let entries = if arguments.any_length { records + records / 2 } else { records };
                 // What a compute node takes for itself is on one memory node.
                 let own_bytes =
                     kinds::pool_bytes(&parameters, &spending) * u64::from(compute_nodes.div_ceil(nodes.into()));
@@ -257,7 +280,7 @@ impl Plan {
         Ok(Self {
             notices,
             runs,
-            repeat: arguments.repeat,
+            repeat,
             keys,
             most: arguments.seconds,
             records,
@@ -283,6 +306,7 @@ impl Plan {
             seed: arguments.seed,
             validate: !arguments.no_validate,
             baseline: arguments.baseline,
+            is_side: arguments.side.is_some(),
             json: arguments.json.clone(),
             trace: arguments.trace.clone(),
             techniques,
@@ -324,7 +348,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         ];
         refuse(&simulated, "only with --fabric sim")?;
         if arguments.compute_nodes.is_some_and(|nodes| nodes > 1) {
-            let single = [("--baseline", arguments.baseline), ("--items", arguments.items)];
+            let single = [("--baseline", arguments.baseline), ("--any-length", arguments.any_length)];
             refuse(&single, "only with one compute node")?;
         }
         if arguments.fabric == FabricName::Shm {

@@ -7,6 +7,7 @@ use super::generator::{Generator, Warmer};
 use super::owners::{Owners, shares};
 use super::plan::{FabricPlan, Plan};
 use super::runs::Run;
+use super::side;
 use super::threads::{Bench, Setting, Thread};
 use crate::failure::Failure;
 use crate::pool::{FabricName, Memory, RdmaArguments, discard};
@@ -133,7 +134,9 @@ impl<I: Index> Bench<'_, '_, I> {
         let mut stage = Threads { bench: self, owners: Owners::default(), workers: threads, fabric, lane };
         stage.open()?;
         let measured = measure(plan, &mut stage).and_then(|mut measured| {
-            if plan.baseline {
+            if plan.is_side {
+                side::answer(self, &mut stage.workers[0])?;
+            } else if plan.baseline {
                 let records = measured.reports.last().map_or(plan.records, |report| report.records);
                 measured.baseline = Some(baseline::compare(self, &mut stage.workers[0], records)?);
             }

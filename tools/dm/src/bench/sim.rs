@@ -6,7 +6,6 @@
 //! inserts is counted whole. The lanes of all compute nodes draw from one load generator, of the type that each thread
 //! of the shm engine has; where keys have owners, those of a compute node draw its own keys.
 
-use super::baseline::thread_ns;
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, parts, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
 use super::owners::{Owners, shares};
@@ -19,6 +18,7 @@ use crate::report::machine::Machine;
 use crate::report::simulation::{Mark as MarkCount, Simulation};
 use crate::report::text::counted;
 use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
+use crate::rounds::thread_ns;
 use crate::workload::OperationKind;
 use crate::workload::random::Random;
 use crate::workload::spec::{Phase, Spec};
@@ -81,8 +81,8 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
         colocated: sim.colocated,
         device_bytes: plan.start.device_bytes.map(|bytes| bytes as u32),
     };
-    if plan.parameters.items.is_some() && sim.raw_read.is_none() {
-        return Err(Failure::Usage(NO_ITEMS.to_owned()));
+    if plan.parameters.any_length.is_some() && sim.raw_read.is_none() {
+        return Err(Failure::Usage(ONE_SIZE_ONLY.to_owned()));
     }
     fits(plan, sim, &shape)?;
     match sim.raw_read {
@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
 }
 
 /// The error for indexes that no cluster simulates yet.
-const NO_ITEMS: &str = "--items: the simulated cluster runs keys and values of one size only";
+const ONE_SIZE_ONLY: &str = "--any-length: the simulated cluster runs keys and values of one size only";
 
 /// Refuses a cluster that this machine cannot hold.
 fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
@@ -170,8 +170,8 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         lanes: &lanes,
         spare: &spare,
     };
-    if plan.parameters.items.is_some() {
-        return Err(Failure::Usage(NO_ITEMS.to_owned()));
+    if plan.parameters.any_length.is_some() {
+        return Err(Failure::Usage(ONE_SIZE_ONLY.to_owned()));
     }
     let places: Vec<_> = (0..sim.compute_nodes).map(place).collect();
     // Each kind with an engine of its own: what is measured is not told apart at every step.
@@ -487,5 +487,5 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
         let driven = found.driven(plan, sim, 0, vec![0; shape.compute_nodes as usize]);
         reports.push(driven.report(plan, &name, 0, (vec![work.report], verbs)));
     }
-    Ok(Measured { loaded: None, reports, baseline: None, pages: "simulated".to_owned(), broken: None })
+    Ok(Measured { reports, pages: "simulated".to_owned(), ..Measured::default() })
 }

@@ -1,5 +1,5 @@
 //! `dm bench --sweep OPTION=VALUE,...`: the same benchmark for several values of one option, as a table, a CSV file and
-//! a throughput-latency curve.
+//! a throughput-latency curve; or of two options, with curves of throughput over the first one.
 
 use super::{Arguments, execute, plan::Plan};
 use crate::failure::{Failure, print};
@@ -32,44 +32,71 @@ const MORE_OPTIONS: [&str; 2] = ["raw-read", "zipfianconstant"];
 /// Values a sweep may have.
 const VALUES_MAX: usize = 64;
 
-/// One point: one workload at one value.
+/// One point: one workload at one value of each option.
 struct Point {
-    value: String,
+    values: Vec<String>,
     report: Report,
 }
 
+/// An option, and the values that it is to have.
+type Swept<'a> = (&'static str, Vec<&'a str>);
+
 /// Runs the sweep.
-pub fn run(arguments: &Arguments, sweep: &str, prefix: &Path) -> Result<(), Failure> {
-    let (option, values) = parse(sweep)?;
+pub fn run(arguments: &Arguments, prefix: &Path) -> Result<(), Failure> {
+    let swept = arguments.sweep.iter().map(|sweep| parse(sweep)).collect::<Result<Vec<Swept<'_>>, _>>()?;
+    let names: Vec<&str> = swept.iter().map(|(option, _)| *option).collect();
+    let is_twice = matches!(names[..], [first, second] if first == second);
+    if names.len() > 2 || is_twice {
+        return Err(Failure::Usage("--sweep: of one option, or of two different ones".to_owned()));
+    }
     if arguments.json.is_some() || arguments.trace.is_some() {
         return Err(Failure::Usage("--sweep: writes --sweep-out; --json and --trace are of single runs".to_owned()));
     }
     // Every point is planned, and the files are made, before the first runs.
     let mut plans = Vec::new();
-    for &value in &values {
-        let arguments = with(arguments, option, value)?;
-        plans.push((value, Plan::new(&arguments)?));
+    for values in pairs(&swept) {
+        let mut arguments = arguments.clone();
+        for (option, value) in names.iter().zip(&values) {
+            arguments = with(&arguments, option, value)?;
+        }
+        plans.push((values, Plan::new(&arguments)?));
+    }
+    if plans.len() > VALUES_MAX {
+        return Err(Failure::Usage(format!("--sweep: {} points; at most {VALUES_MAX}", plans.len())));
     }
     let (csv, svg) = (with_extension(prefix, "csv"), with_extension(prefix, "svg"));
     for path in [&csv, &svg] {
         File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     }
-    for notice in &plans[0].1.notices {
+    for notice in plans.first().map_or(&[][..], |(_, plan)| &plan.notices) {
         eprintln!("note: {notice}");
     }
     let mut points = Vec::new();
-    for (value, plan) in plans {
+    for (values, plan) in plans {
         let measured = execute(&plan)?;
-        points.extend(measured.reports.iter().map(|report| Point { value: value.to_owned(), report: report.clone() }));
+        points.extend(measured.reports.iter().map(|report| Point { values: values.clone(), report: report.clone() }));
         measured.verdict()?;
     }
     let write = |path: &PathBuf, text: String| {
         fs::write(path, text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
     };
-    write(&csv, to_csv(option, &points))?;
-    write(&svg, to_svg(option, &points))?;
-    print(&to_table(option, &points))?;
+    write(&csv, to_csv(&names, &points))?;
+    let drawn = match names[..] {
+        [option] => to_svg(option, &points),
+        [first, second] => to_curves((first, second), &points),
+        _ => String::new(),
+    };
+    write(&svg, drawn)?;
+    print(&to_table(&names, &points))?;
     print(&format!("curves: {} and {}\n", csv.display(), svg.display()))
+}
+
+/// Every choice of a value for each option.
+fn pairs(swept: &[Swept<'_>]) -> Vec<Vec<String>> {
+    swept.iter().fold(vec![Vec::new()], |chosen, (_, values)| {
+        let with = |before: &Vec<String>, value: &&str| [&before[..], &[(*value).to_owned()]].concat();
+        chosen.iter().flat_map(|before| values.iter().map(move |value| with(before, value))).collect()
+    })
 }
 
 /// `threads=1,2,4` as its parts.
@@ -110,7 +137,15 @@ fn with(arguments: &Arguments, option: &str, value: &str) -> Result<Arguments, F
         "value-bytes" => with.value_bytes = Some(number(option, value, 8, 1024)?),
         "leaf-span" => with.leaf_span = Some(number(option, value, 2, 512)?),
         "raw-read" => with.raw_read = Some(number(option, value, 8, 1 << 20)?),
-        _ if with.kinds.sweep(option, |least, most| number(option, value, least, most))? => {}
+        _ if with.kinds.sweep(
+            option,
+            |least, most| number(option, value, least, most),
+            |words| {
+                let found = words.iter().copied().find(|word| *word == value);
+                let all = words.join(", ");
+                found.ok_or_else(|| Failure::Usage(format!("--sweep {option}: {value} is none of {all}")))
+            },
+        )? => {}
         _ => with.properties.push(format!("{option}={value}")),
     }
     Ok(with)
@@ -128,18 +163,20 @@ fn latency_us(report: &Report, quantile: f64) -> f64 {
     report.latency_ns_at(quantile) as f64 / 1e3
 }
 
-fn to_csv(option: &str, points: &[Point]) -> String {
+fn to_csv(options: &[&str], points: &[Point]) -> String {
     let mut text = format!(
-        "{option},workload,throughput_mops,latency_p50_us,latency_p90_us,latency_p99_us,round_trips_per_op,\
-         retries_per_op,read_bytes_per_op,written_bytes_per_op,limited_by,measured_on\n"
+        "{},workload,throughput_mops,latency_p50_us,latency_p90_us,latency_p99_us,round_trips_per_op,\
+         retries_per_op,read_bytes_per_op,written_bytes_per_op,limited_by,measured_on\n",
+        options.join(",")
     );
-    for Point { value, report } in points {
+    for Point { values, report } in points {
         let cost = report.cost();
         let per = |total: u64| total as f64 / report.operations().max(1) as f64;
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{value},{},{:.6},{:.3},{:.3},{:.3},{:.4},{:.4},{:.2},{:.2},{},{}",
+            "{},{},{:.6},{:.3},{:.3},{:.3},{:.4},{:.4},{:.2},{:.2},{},{}",
+            values.join(","),
             report.workload,
             report.throughput_ops_per_s() / 1e6,
             latency_us(report, 0.5),
@@ -156,13 +193,14 @@ fn to_csv(option: &str, points: &[Point]) -> String {
     text
 }
 
-fn to_table(option: &str, points: &[Point]) -> String {
-    let mut table = table_of(&[option, "workload", "Mops/s", "p50 us", "p99 us", "RTT/op", "retries/op", "limited by"]);
-    for Point { value, report } in points {
+fn to_table(options: &[&str], points: &[Point]) -> String {
+    let heads = [options, &["workload", "Mops/s", "p50 us", "p99 us", "RTT/op", "retries/op", "limited by"]].concat();
+    let mut table = table_of(&heads);
+    for Point { values, report } in points {
         let cost = report.cost();
         let per = |total: u64| format!("{:.2}", total as f64 / report.operations().max(1) as f64);
-        let cells = vec![
-            value.clone(),
+        let mut cells = values.clone();
+        cells.extend([
             report.workload.clone(),
             format!("{:.3}", report.throughput_ops_per_s() / 1e6),
             format!("{:.2}", latency_us(report, 0.5)),
@@ -170,8 +208,8 @@ fn to_table(option: &str, points: &[Point]) -> String {
             per(cost.round_trips),
             per(cost.retries),
             report.simulation.as_ref().map_or_else(String::new, |simulation| simulation.usage.bottleneck.clone()),
-        ];
-        push_row(&mut table, cells, 2);
+        ]);
+        push_row(&mut table, cells, options.len() + 1);
     }
     let mut text =
         points.first().map_or_else(String::new, |point| format!("measured on {}\n\n", point.report.measured_on));
@@ -231,7 +269,71 @@ fn to_svg(option: &str, points: &[Point]) -> String {
             }
         }
         for point in own {
-            svg.text((x.at(throughput(point)), y.at(latency(point, 0.5)) - 8.0), "tiny mid", &point.value);
+            svg.text((x.at(throughput(point)), y.at(latency(point, 0.5)) - 8.0), "tiny mid", &point.values.join(", "));
+        }
+    }
+    let end = svg.paragraph((16.0, bottom + 54.0), "small dim", 124, 14.0, &format!("Measured on {measured_on}."));
+    svg.finish(end + 2.0)
+}
+
+/// Values of the first option to the right, as far from each other as from the next; throughput upwards; a curve for each
+/// workload and value of the second option.
+fn to_curves((first, second): (&str, &str), points: &[Point]) -> String {
+    const LEFT: f64 = 64.0;
+    const TOP: f64 = 70.0;
+    const WIDTH: f64 = 560.0;
+    const HEIGHT: f64 = 340.0;
+    /// Between the names of curves.
+    const LEADING: f64 = 14.0;
+    let throughput = |point: &Point| point.report.throughput_ops_per_s() / 1e6;
+    let bottom = TOP + HEIGHT;
+    let y = Axis::of(points.iter().map(throughput), false, bottom, -HEIGHT);
+    let measured_on = points.first().map_or("", |point| point.report.measured_on.as_str());
+    let mut columns: Vec<&String> = Vec::new();
+    let mut curves: Vec<(String, Vec<(usize, f64)>)> = Vec::new();
+    for point in points {
+        let [of_first, of_second] = &point.values[..] else { continue };
+        let column = columns.iter().position(|value| *value == of_first).unwrap_or_else(|| {
+            columns.push(of_first);
+            columns.len() - 1
+        });
+        let name = format!("{}, {second} {of_second}", point.report.workload);
+        match curves.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, places)) => places.push((column, throughput(point))),
+            None => curves.push((name, vec![(column, throughput(point))])),
+        }
+    }
+    let x = |column: usize| LEFT + WIDTH * (column as f64 + 0.5) / columns.len().max(1) as f64;
+
+    let title = format!("Sweep over {first} and {second}");
+    let mut svg = Svg::new(LEFT + WIDTH + 190.0, &title);
+    svg.text((16.0, 28.0), "title", &format!("{title}: throughput"));
+    svg.text((16.0, TOP - 12.0), "small dim", "Mops/s");
+    for tick in y.ticks() {
+        svg.line((LEFT, y.at(tick)), (LEFT + WIDTH, y.at(tick)), "grid");
+        svg.text((LEFT - 6.0, y.at(tick) + 4.0), "small dim end", &plain(tick));
+    }
+    for (column, value) in columns.iter().enumerate() {
+        svg.text((x(column), bottom + 15.0), "small dim mid", value);
+    }
+    svg.text((LEFT + WIDTH, bottom + 31.0), "small dim end", first);
+    // The names stand beside the curves' ends, from the highest one down, and do not cover each other.
+    let end = |places: &[(usize, f64)]| places.last().map_or(bottom, |(_, value)| y.at(*value));
+    let mut order: Vec<usize> = (0..curves.len()).collect();
+    order.sort_by(|one, other| end(&curves[*one].1).total_cmp(&end(&curves[*other].1)));
+    let mut free = TOP;
+    for number in order {
+        let (name, places) = &curves[number];
+        let class = format!("series s{}", number % SERIES);
+        let places: Vec<_> = places.iter().map(|(column, value)| (x(*column), y.at(*value))).collect();
+        svg.polyline(&places, &class);
+        for place in &places {
+            svg.circle(*place, 2.5, &class);
+        }
+        if let Some((right, height)) = places.last() {
+            let height = height.max(free);
+            free = height + LEADING;
+            svg.text((right + 10.0, height + 4.0), "small strong", name);
         }
     }
     let end = svg.paragraph((16.0, bottom + 54.0), "small dim", 124, 14.0, &format!("Measured on {measured_on}."));

@@ -27,6 +27,10 @@ const WALKS: usize = 3;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  dm check --pool /run/dm/0,/run/dm/1\n  dm check --pool /run/dm/0 --json | jq '.indexes[] | select(.state != \"sound\")'\n\n\
+                        What is verified: the pool's tables; of each index, that every pointer leads to a node of this index and \
+                        level, that the ranges of keys of neighbours and parents meet, that keys are in their node's range, and all checksums \
+                        there are. Not noticed: a byte that changed within one entry, where no checksum covers it. Indexes whose \
+                        leaves are single records have checksums of them, and values of any length have some from 15 bytes on.\n\
                         Safe on a pool in use. A walk ends at the first damage: an index may have more.\n\
                         The exit code is 0 if all that was looked at is sound, and 1 if something is damaged or could not be checked."
 )]

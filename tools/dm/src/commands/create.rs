@@ -3,13 +3,13 @@
 use crate::failure::{Failure, print};
 use crate::kinds::{CreateOptions, KindName, Spans};
 use crate::tool::PoolArguments;
-use dm_core::items::parameters as items;
+use dm_core::items::parameters::Parameters as AnyLength;
 use dm_host::kinds::IndexParameters;
 
 /// Arguments of `dm create`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16\nKeys and values of any length:\n  dm create --pool /run/dm/0 --name files --items"
+    after_help = "Example: keys up to 31 bytes\n  dm create --pool /run/dm/0 --name names --key-bytes 32 --value-bytes 16\nKeys and values of any length:\n  dm create --pool /run/dm/0 --name files --any-length"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -25,13 +25,13 @@ pub(super) struct Arguments {
 
     /// Keys and values of any length, up to --key-bytes and --value-bytes
     #[arg(long)]
-    items: bool,
+    any_length: bool,
 
-    /// Bytes of a key slot, 8 to 64 [default: 8]; with --items of the longest key, 1 to 4096 [default: 1024]
+    /// Bytes of a key slot, 8 to 64 [default: 8]; with --any-length of the longest key, 1 to 4096 [default: 1024]
     #[arg(long)]
     key_bytes: Option<usize>,
 
-    /// Bytes of a value, 8 to 1024 [default: 8]; with --items of the longest value, 0 to 65536 [default: 4096]
+    /// Bytes of a value, 8 to 1024 [default: 8]; with --any-length of the longest value, 0 to 65536 [default: 4096]
     #[arg(long)]
     value_bytes: Option<usize>,
 
@@ -49,22 +49,22 @@ pub(super) struct Arguments {
 
 /// The parameters asked for, checked, and the keys at which the index is cut, if they are given.
 fn parameters(arguments: &Arguments) -> Result<(IndexParameters, Vec<Vec<u8>>), Failure> {
-    let Arguments { index, items, key_bytes, value_bytes, leaf_span, inner_span, .. } = *arguments;
-    if items {
+    let Arguments { index, any_length, key_bytes, value_bytes, leaf_span, inner_span, .. } = *arguments;
+    if any_length {
         if leaf_span.is_some() || inner_span.is_some() || arguments.kinds.given_but_of(None).is_some() {
             let mut options = vec!["leaf-span", "inner-span"];
             options.extend(CreateOptions::names());
             let last = options.pop().unwrap_or_default();
             let others = options.join(", --");
-            let what = format!("--items: --{others} and --{last} are for keys and values of one size");
+            let what = format!("--any-length: --{others} and --{last} are for keys and values of one size");
             return Err(Failure::Usage(what));
         }
-        let default = items::Parameters::DEFAULT;
-        let sizes = items::Parameters {
+        let default = AnyLength::DEFAULT;
+        let sizes = AnyLength {
             key_bytes_max: key_bytes.unwrap_or(default.key_bytes_max),
             value_bytes_max: value_bytes.unwrap_or(default.value_bytes_max),
         };
-        let parameters = IndexParameters::with_items(index.0, sizes).map_err(Failure::usage)?;
+        let parameters = IndexParameters::with_any_length(index.0, sizes).map_err(Failure::usage)?;
         parameters.check().map_err(Failure::usage)?;
         return Ok((parameters, Vec::new()));
     }

@@ -7,8 +7,8 @@
 //! 12       2      kind of the index, as in the catalog
 //! 14       2      version of its parameter block
 //! 16       64     its parameter block, as in the catalog: among others, the bytes of a key, k, and of a value, v
-//! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value; with items, between the first and the
-//!                 rest, the lengths k (2 bytes) and v (4 bytes) of this record
+//! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value; if keys and values have any
+//!                 length, between the first and the rest, the lengths k (2 bytes) and v (4 bytes) of this record
 //!          1      0x00: no more records
 //!          8      how many there were
 //!          4      CRC-32 (ISO-HDLC, as in zip and PNG) of everything before
@@ -23,7 +23,8 @@
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
 //! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
 //! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
-//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record.
+//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. `dm dump --help` says so to
+//! its reader.
 
 mod parts;
 mod put;
@@ -63,7 +64,12 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   A regular file is written under another name, beside it, and gets its own when it is whole; what was there before \
                   stays until then, and for good if the dump fails. It keeps its permissions; a new one is its owner's alone. A link stays: \
                   what it leads to is written. A pipe or a device is written as it is.\n\
-                  The index is walked before it is dumped. A dump that has not as many records as the walk has counted fails."
+                  What is verified: the index is walked before it is dumped, as by dm check; keys ascend; and there are as many records \
+                  as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
+                  What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
+                  has another value or another key then, or one record more or less. With keys of any length, an entry may lead to \
+                  all keys that begin with the same 55 bytes: they are missing then. Indexes whose leaves are single records have \
+                  checksums of them, and values of any length have some from 15 bytes on. With --in-use only the order of keys is verified."
 )]
 pub(super) struct DumpArguments {
     #[command(flatten)]
@@ -176,7 +182,7 @@ fn write_dump(
     };
     let Some(parameters) = tools.first().map(|tool| tool.parameters) else { return Ok(0) };
     emit(&header(&parameters))?;
-    let have_lengths = parameters.items.is_some();
+    let have_lengths = parameters.any_length.is_some();
     let encode = |bytes: &mut Vec<u8>, key: &[u8], value: &[u8]| {
         bytes.push(1);
         if have_lengths {
@@ -264,7 +270,7 @@ impl<'p, R: Read> Reader<'p, R> {
         match marker[0] {
             1 => {
                 let mut key_bytes = self.parameters.key_bytes();
-                if self.parameters.items.is_some() {
+                if self.parameters.any_length.is_some() {
                     let mut lengths = [0; RECORD_HEADER_BYTES];
                     self.input.read_exact(&mut lengths).map_err(short)?;
                     self.crc.update(&lengths);
@@ -372,12 +378,12 @@ fn load_from<R: Read>(
     let node = arguments.pool.join_with(&memory, jobs)?;
     let wanted = reader.parameters;
     let created = match memory.pool.find_index(name) {
-        Ok((_, found)) if found.items.is_some() != wanted.items.is_some() => {
+        Ok((_, found)) if found.any_length.is_some() != wanted.any_length.is_some() => {
             return Err(Failure::Run(format!(
                 "{}: keys and values of {}; index \"{name}\" has such of {}",
                 arguments.file.display(),
-                if wanted.items.is_some() { "any length" } else { "one size" },
-                if found.items.is_some() { "any length" } else { "one size" },
+                if wanted.any_length.is_some() { "any length" } else { "one size" },
+                if found.any_length.is_some() { "any length" } else { "one size" },
             )));
         }
         Ok((_, found)) if (found.key_bytes(), found.value_bytes()) == (wanted.key_bytes(), wanted.value_bytes()) => {
@@ -405,7 +411,7 @@ fn load_from<R: Read>(
         tool.take_all_keys()?;
         // A tree that never had a root can be bulk loaded; one that was emptied has one.
         let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)).map_err(Failure::run)?;
-        let bulk_loads = reader.parameters.items.is_none();
+        let bulk_loads = reader.parameters.any_length.is_none();
         let bar = progress("loading", checked);
         if census.levels == 0 && bulk_loads {
             bulk(tool, &mut reader, &bar)?;

@@ -1,5 +1,5 @@
 //! `dm repartition`: which compute node has which range of the keys of an index, and ranges that move to another one while
-//! the index is in use.
+//! the index is in use, to a row that is named or so that loads are evened.
 
 use super::inspect::owners::{Access, KeyRange};
 use crate::failure::{Failure, print};
@@ -7,17 +7,21 @@ use crate::members::{members, with_read_access};
 use crate::notation::{Format, show};
 use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, seconds, with_tool};
+use dm_core::index::balance::{Balance, Part, RowLoad};
 use dm_core::operation::{Cause, Effect, OpError};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::owners::Owner;
 use dm_host::pool::Pool;
-use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 /// Arguments of `dm repartition`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --move and --balance it shows the ranges. A range moves while programs use it: its owner writes back what it has \
+    after_help = "Without --move and --balance it shows the ranges, each with the operations per second that its owner has counted \
+                  lately; a range without them has an owner that has not said any yet, or none. --balance has the rows with the most \
+                  operations give whole ranges, as long as a move lowers the greater load of both rows by 5 % at least. Owners say \
+                  their loads while their sessions are open: dm shell does with each command. A range moves while programs use it: its owner writes back what it has \
                   changed, and operations of others are refused with the new owner's row. Both have to have the index open.\n\n\
                   Examples:\n  dm repartition --pool /run/dm/0 --index users\n  dm repartition --pool /run/dm/0 --index users --move 3,4 --to 7\n  \
                   dm repartition --pool /run/dm/0 --index users --balance"
@@ -38,7 +42,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ROW", requires = "moved")]
     to: Option<u16>,
 
-    /// Move ranges until all compute nodes that have the index open own as many, but for one
+    /// Move ranges so that all compute nodes that have the index open have about the same load; without any load, the same
+    /// number of ranges, but for one
     #[arg(long)]
     balance: bool,
 
@@ -60,8 +65,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.balance && arguments.moved.is_empty() {
         return print(&ranges.text(&arguments.index));
     }
-    let moves = match arguments.to {
-        Some(to) => arguments.moved.iter().map(|range| (*range, RowId(to))).collect(),
+    let (moves, plan) = match arguments.to {
+        Some(to) => (arguments.moved.iter().map(|range| (*range, RowId(to))).collect(), String::new()),
         None => ranges.balanced(),
     };
     let count = ranges.ranges.len();
@@ -83,8 +88,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(())
     })?;
     let lines: Vec<String> = moves.iter().map(|(range, to)| format!("range {range} moves to row {}\n", to.0)).collect();
-    let text = lines.concat();
-    print(if text.is_empty() { "nothing to move\n" } else { &text })
+    let moved = if lines.is_empty() { "nothing to move\n".to_owned() } else { lines.concat() };
+    print(&(moved + &plan))
 }
 
 fn move_one(tool: &mut Tool<'_, '_, '_, '_>, (range, to): (u32, RowId), wait: Duration) -> Result<(), OpError> {
@@ -125,7 +130,7 @@ impl Ranges {
     /// One line for each range, and one with the rows that can own ranges.
     fn text(&self, index: &str) -> String {
         let mut lines = vec![format!("index \"{index}\": {}", counted(self.ranges.len() as u64, "range"))];
-        for (number, (low, word)) in self.ranges.iter().enumerate() {
+        for (number, KeyRange { low, word, load }) in self.ranges.iter().enumerate() {
             let state = match word.owner() {
                 Ok(Owner::Free) => "free".to_owned(),
                 Ok(Owner::Owned(row)) => format!("row {}", row.0),
@@ -134,7 +139,8 @@ impl Ranges {
                 Ok(Owner::Kept(row)) => format!("kept for row {}", row.0),
                 Err(what) => format!("DAMAGED: {what}"),
             };
-            lines.push(format!("{number:>5}  from {}: {state}", show(low, Format::Auto)));
+            let load = load.of(*word).map_or_else(String::new, |rate| format!(", {rate} operations/s"));
+            lines.push(format!("{number:>5}  from {}: {state}{load}", show(low, Format::Auto)));
         }
         let rows: Vec<String> = self.rows.iter().map(|row| row.0.to_string()).collect();
         lines.push(match rows.join(", ") {
@@ -144,48 +150,73 @@ impl Ranges {
         lines.join("\n") + "\n"
     }
 
-    /// The moves after which the rows that have the index open have as many ranges each, but for one.
-    fn balanced(&self) -> Vec<(u32, RowId)> {
-        let mut of: BTreeMap<RowId, Vec<u32>> = self.rows.iter().map(|row| (*row, Vec::new())).collect();
-        for (number, (_, word)) in (0..).zip(&self.ranges) {
-            let Ok(Owner::Owned(row) | Owner::Kept(row) | Owner::Draining { receiver: row, .. }) = word.owner() else {
-                continue;
+    /// The moves that even the loads of the rows that have the index open, and a text with the loads before and afterwards.
+    fn balanced(&self) -> (Vec<(u32, RowId)>, String) {
+        let mut parts: Vec<_> = self.ranges.iter().map(|range| Part::new(range.word, range.load)).collect();
+        let mut rows: Vec<_> = self.rows.iter().copied().map(RowLoad::new).collect();
+        let mut balance = Balance::new(&mut parts, &mut rows);
+        let before = balance.rows().to_vec();
+        let moves: Vec<_> = iter::from_fn(|| balance.next_move()).map(|step| (step.part, step.to)).collect();
+        let mut lines = vec![if balance.is_by_number() {
+            "no owner has counted operations lately: numbers of ranges are evened\n".to_owned()
+        } else {
+            "operations/s of each compute-node row, and as planned:\n".to_owned()
+        }];
+        for (before, after) in before.iter().zip(balance.rows()) {
+            let of = |row: &RowLoad| {
+                let ranges = counted(u64::from(row.parts), "range");
+                if balance.is_by_number() { ranges } else { format!("{} in {ranges}", row.load) }
             };
-            if let Some(ranges) = of.get_mut(&row) {
-                ranges.push(number);
-            }
+            lines.push(format!("  row {}: {}, then {}\n", before.row.0, of(before), of(after)));
         }
-        let mut moves = Vec::new();
-        loop {
-            let most = of.iter().max_by_key(|(_, ranges)| ranges.len()).map(|(row, ranges)| (*row, ranges.len()));
-            let least = of.iter().min_by_key(|(_, ranges)| ranges.len()).map(|(row, ranges)| (*row, ranges.len()));
-            let (Some((from, most)), Some((to, least))) = (most, least) else { return moves };
-            if most <= least + 1 {
-                return moves;
-            }
-            if let Some(range) = of.get_mut(&from).and_then(Vec::pop) {
-                moves.push((range, to));
-                of.entry(to).or_default().push(range);
-            }
-        }
+        (moves, lines.concat())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dm_core::remote::owners::OwnerWord;
+    use dm_core::remote::owners::{LoadWord, OwnerWord};
+
+    fn range(owner: Owner, load: u32) -> KeyRange {
+        KeyRange { low: vec![0; 8], word: OwnerWord::new(owner, 1), load: LoadWord::new(load, 1) }
+    }
 
     #[test]
-    fn ranges_are_evened_with_the_fewest_moves() {
-        let owned = |row: u16| (vec![], OwnerWord::new(Owner::Owned(RowId(row)), 1));
-        let kept = (vec![], OwnerWord::new(Owner::Kept(RowId(3)), 1));
-        let ranges = vec![owned(1), owned(1), owned(1), owned(1), owned(1), kept, (vec![], OwnerWord::FREE), owned(9)];
+    fn without_loads_ranges_are_evened_with_the_fewest_moves() {
+        let owned = |row| range(Owner::Owned(RowId(row)), 0);
+        let kept = range(Owner::Kept(RowId(3)), 0);
+        let ranges = vec![
+            owned(1),
+            owned(1),
+            owned(1),
+            owned(1),
+            owned(1),
+            kept,
+            range(Owner::Free, 0),
+            range(Owner::Owned(RowId(9)), 5),
+        ];
         let ranges = Ranges { ranges, rows: vec![RowId(1), RowId(2), RowId(3)] };
-        let moves = ranges.balanced();
+        let (moves, plan) = ranges.balanced();
         assert_eq!(moves.len(), 3, "two each: {moves:?}");
         let to = |row: u16| moves.iter().filter(|(range, to)| *range < 5 && to.0 == row).count();
         assert_eq!((to(2), to(3)), (2, 1));
-        assert_eq!(Ranges { rows: vec![RowId(2)], ..ranges }.balanced(), [], "nobody else has it open");
+        assert!(
+            plan.starts_with("no owner has counted") && plan.contains("  row 2: 0 ranges, then 2 ranges\n"),
+            "{plan}"
+        );
+        let (moves, _) = Ranges { rows: vec![RowId(2)], ..ranges }.balanced();
+        assert_eq!(moves, [], "nobody else has it open");
+    }
+
+    #[test]
+    fn loads_are_evened_and_shown() {
+        let ranges = [(1, 700), (1, 300), (2, 10)].map(|(row, load)| range(Owner::Owned(RowId(row)), load));
+        let ranges = Ranges { ranges: ranges.to_vec(), rows: vec![RowId(1), RowId(2)] };
+        let (moves, plan) = ranges.balanced();
+        assert_eq!(moves, [(1, RowId(2))]);
+        let rows = "  row 1: 1000 in 2 ranges, then 700 in 1 range\n  row 2: 10 in 1 range, then 310 in 2 ranges\n";
+        assert!(plan.ends_with(rows), "{plan}");
+        assert!(ranges.text("it").contains(": row 1, 700 operations/s\n"), "{}", ranges.text("it"));
     }
 }

@@ -35,6 +35,10 @@ pub(super) struct Arguments {
     #[arg(long, default_value = "bench")]
     index: String,
 
+    /// Where keys have owners: refuse operations on keys of another compute node, and do not have that one execute them
+    #[arg(long)]
+    no_forward: bool,
+
     /// Where lines typed at a terminal are kept, keys and values included; an empty name: nowhere [default:
     /// dm/shell-history in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "FILE")]
@@ -52,6 +56,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let node = arguments.pool.join(&memory)?;
     with_tool(&node, &arguments.index, |tool| {
+        if !arguments.no_forward {
+            tool.forward();
+        }
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
             return at_a_terminal(tool, arguments.history.clone());
         }

@@ -140,7 +140,7 @@ impl Task {
             Self::Perftest(test) => format!("perftest {}", test.name),
             Self::Beside(beside) => format!("engine {}", beside.name),
             Self::Workloads(kind) => format!("workloads {}", kind.name()),
-            Self::Items(kind) => format!("items {}", kind.name()),
+            Self::Items(kind) => format!("any length {}", kind.name()),
             Self::Technique(at) => {
                 figures::techniques().get(at).map_or_else(String::new, |technique| technique.title.to_owned())
             }

@@ -1,6 +1,6 @@
 //! CHIME on the command line.
 
-use super::{CommandLine, Options, Spans, Swept};
+use super::{CommandLine, Options, Spans, Swept, Values};
 use crate::failure::Failure;
 use clap::builder::RangedU64ValueParser;
 use dm_core::chime::parameters::Parameters;
@@ -56,10 +56,12 @@ impl CommandLine for Parameters {
     const SWEPT: &'static [Swept<Bench>] = &[
         Swept {
             name: "neighborhood",
-            range: (2, 16),
-            set: |options, value| options.neighborhood = Some(value as usize),
+            values: Values::Numbers(2, 16, |options, value| options.neighborhood = Some(value as usize)),
         },
-        Swept { name: "hotspot-mib", range: (0, 1 << 16), set: |options, value| options.hotspot_mib = value },
+        Swept {
+            name: "hotspot-mib",
+            values: Values::Numbers(0, 1 << 16, |options, value| options.hotspot_mib = value),
+        },
     ];
 
     fn small(self) -> Self {

@@ -1,6 +1,6 @@
 //! DEX on the command line.
 
-use super::{CommandLine, Options, Spans, Swept};
+use super::{CommandLine, Options, Spans, Swept, Values};
 use crate::failure::Failure;
 use crate::notation::parse;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
@@ -61,6 +61,9 @@ impl Options for Create {
     }
 }
 
+/// When operations are offloaded.
+const MODES: &[&str] = &[Mode::Never.name(), Mode::Always.name(), Mode::ByCost.name()];
+
 /// Options of `dm bench`.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
@@ -82,8 +85,8 @@ pub struct Bench {
     #[arg(long)]
     one_fifo: bool,
 
-    /// When gets of a DEX whose leaves are not cached have a memory node's processor look for them, if the fabric has calls
-    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = PossibleValuesParser::new(["never", "always", "by-cost"]))]
+    /// When operations of a DEX whose leaves are not cached are done by a memory node's processor, if the fabric has calls
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = PossibleValuesParser::new(MODES))]
     offload: String,
 
     /// Log of each compute node, in KiB of the pool; an eighth of a memory node at most: DEX
@@ -116,9 +119,19 @@ impl CommandLine for Parameters {
     type Bench = Bench;
 
     const SWEPT: &'static [Swept<Bench>] = &[
-        Swept { name: "leaf-cache-mib", range: (1, 1 << 20), set: |options, value| options.leaf_cache_mib = value },
-        Swept { name: "leaf-admission", range: (0, 100), set: |options, value| options.leaf_admission = value },
-        Swept { name: "log-kib", range: (1, 1 << 24), set: |options, value| options.log_kib = value },
+        Swept {
+            name: "leaf-cache-mib",
+            values: Values::Numbers(1, 1 << 20, |options, value| options.leaf_cache_mib = value),
+        },
+        Swept {
+            name: "leaf-admission",
+            values: Values::Numbers(0, 100, |options, value| options.leaf_admission = value),
+        },
+        Swept {
+            name: "offload",
+            values: Values::Words(MODES, |options, value| value.clone_into(&mut options.offload)),
+        },
+        Swept { name: "log-kib", values: Values::Numbers(1, 1 << 24, |options, value| options.log_kib = value) },
     ];
 
     fn spend(options: &Bench, spending: &mut Spending) {

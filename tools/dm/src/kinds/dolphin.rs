@@ -26,6 +26,7 @@ impl CommandLine for Parameters {
     const ABOUT: &'static str = "Radix tree over leaves of dozens of records, shared writers in a leaf";
     const TITLE: &'static str = "Dolphin";
     const IS_RADIX: bool = true;
+    const HAS_LOCK_WORDS: bool = false;
 
     type Create = Leaves;
     type Bench = Leaves;

@@ -29,6 +29,9 @@ pub trait CommandLine: Kind {
     /// Whether it is a radix tree: its nodes are of many sizes, and lie anywhere in its chunks.
     const IS_RADIX: bool = false;
 
+    /// Whether a lock has one holder, which frees its word.
+    const HAS_LOCK_WORDS: bool = true;
+
     /// Options of `dm create` that only this kind has.
     type Create: Options;
 
@@ -114,9 +117,15 @@ impl Options for NoOptions {
 /// An option of `dm bench` that can be swept.
 pub struct Swept<O: 'static> {
     name: &'static str,
-    /// Its least value, and its largest.
-    range: (u64, u64),
-    set: fn(&mut O, u64),
+    values: Values<O>,
+}
+
+/// What such an option can be.
+enum Values<O: 'static> {
+    /// A number from the first to the second.
+    Numbers(u64, u64, fn(&mut O, u64)),
+    /// One of these words.
+    Words(&'static [&'static str], fn(&mut O, &'static str)),
 }
 
 /// Entries of a leaf and separators of an inner node, if the command line says them.
@@ -141,15 +150,15 @@ impl Default for KindName {
 /// An index to judge, as named on a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedName {
-    /// The kind; with items, that of the index below.
+    /// The kind; with keys and values of any length, that of the index below.
     pub kind: IndexKind,
     /// Whether keys and values have any length.
-    pub items: bool,
+    pub any_length: bool,
 }
 
 impl Default for JudgedName {
     fn default() -> Self {
-        Self { kind: KINDS[0], items: false }
+        Self { kind: KINDS[0], any_length: false }
     }
 }
 
@@ -178,14 +187,14 @@ macro_rules! kinds {
             fn value_variants<'a>() -> &'a [Self] {
                 const {
                     &[
-                        $(Self { kind: IndexKind::$Kind, items: false },)*
-                        $(Self { kind: IndexKind::$Kind, items: true },)*
+                        $(Self { kind: IndexKind::$Kind, any_length: false },)*
+                        $(Self { kind: IndexKind::$Kind, any_length: true },)*
                     ]
                 }
             }
 
             fn to_possible_value(&self) -> Option<PossibleValue> {
-                match (self.kind, self.items) {
+                match (self.kind, self.any_length) {
                     (kind, false) => Some(PossibleValue::new(kind.name())),
                     $(
                         (IndexKind::$Kind, true) => Some(
@@ -313,16 +322,21 @@ macro_rules! kinds {
                 names
             }
 
-            /// Sets an option that is swept to the value that `number` reads, within a range. `false`: it is another one.
+            /// Sets an option that is swept to the value that `number` reads, within a range, or to the one of some words that `word`
+            /// reads. `false`: it is another one.
             pub fn sweep(
                 &mut self,
                 option: &str,
                 number: impl Fn(u64, u64) -> Result<u64, Failure>,
+                word: impl Fn(&'static [&'static str]) -> Result<&'static str, Failure>,
             ) -> Result<bool, Failure> {
                 $(
                     for swept in <dm_core::$kind::parameters::Parameters as CommandLine>::SWEPT {
                         if swept.name == option {
-                            (swept.set)(&mut self.$kind, number(swept.range.0, swept.range.1)?);
+                            match swept.values {
+                                Values::Numbers(least, most, set) => set(&mut self.$kind, number(least, most)?),
+                                Values::Words(words, set) => set(&mut self.$kind, word(words)?),
+                            }
                             return Ok(true);
                         }
                     }
@@ -377,6 +391,15 @@ fn cache_bytes_of<P: CommandLine>(_: &P, spending: &Spending) -> u64 {
 /// Bytes that a compute node spends on caches.
 pub fn cache_bytes(parameters: &IndexParameters, spending: &Spending) -> u64 {
     match_kind!(&parameters.below, Below(below) => cache_bytes_of(below, spending))
+}
+
+fn has_lock_words_of<P: CommandLine>(_: &P) -> bool {
+    P::HAS_LOCK_WORDS
+}
+
+/// Whether its locks have one holder each, which frees the lock's word.
+pub fn has_lock_words(parameters: &IndexParameters) -> bool {
+    match_kind!(&parameters.below, Below(below) => has_lock_words_of(below))
 }
 
 fn pool_bytes_of<P: CommandLine>(_: &P, spending: &Spending) -> u64 {

@@ -172,8 +172,9 @@ fn decode(bytes: &[u8]) -> super::Values {
 pub(super) const CHIME_LOCK: Structure = Structure {
     name: "chime_lock_word",
     title: "lock word of a CHIME leaf: vacancy while it is free, holder while it is held",
-    text: "One little-endian word, changed by CAS only, in every life of the place. The entries are divided into V = min(63,\n\
-           span) buckets; entry i is in bucket i * V / span. Vacancy is a hint; all zero says that there is room everywhere.",
+    text: "One little-endian word, changed by CAS and freed by its holder, in every life of the place. The entries are divided into\n\
+           V = min(63, span) buckets; entry i is in bucket i * V / span. Vacancy is a hint; all zero says that there is room\n\
+           everywhere.",
     tables: &[
         (
             "free",

@@ -12,7 +12,7 @@ use dm_core::dex::log::ring::{
     HEAD_AT, LINES_AT, RING_CHUNKS, RING_LINES_MIN, RING_VERSION, Ring, RingDescription, RingHead, RingOwner,
 };
 use dm_core::dex::ownership::table::{BoundaryHead, ENTRIES_MAX, Table, TableHeader, TableShape, TableWriter};
-use dm_core::dex::ownership::{EPOCHS_FOR_DEATHS, Owner, OwnerWord};
+use dm_core::dex::ownership::{EPOCHS_FOR_DEATHS, LoadWord, Owner, OwnerWord};
 use dm_core::dex::parameters::{Cut, ParameterBlock, Parameters};
 use dm_core::pages::lsn::{LINES_END, Lsn};
 use dm_core::registry::KindParameters;
@@ -242,10 +242,16 @@ fn shape() -> TableShape {
 pub(super) const DEX_TABLE: Structure = Structure {
     name: "dex_table",
     title: "ownership table on memory node 0: boundaries, and who has what",
-    text: "A header; a word (dex_owner) for each entry for which there is room; from the next multiple of 64 on, a boundary for\n\
-           each. A boundary is a head, the entry's least key, and zeros up to a multiple of 8. An entry reaches to the next\n\
-           greater boundary, wherever that is in the table. Boundary 0 is the least key of all.",
-    tables: &[("header", TableHeader::FIELDS), ("head of a boundary", BoundaryHead::FIELDS)],
+    text: "A header; a word (dex_owner) for each entry for which there is room; a load for each, which its owner WRITEs now and\n\
+           then, and which is a hint; from the next multiple of 64 on, a boundary for each. A load counts only in the epoch of its\n\
+           entry's word; of an entry that moves, in one or two before. A boundary is a head, the entry's least key, and zeros up\n\
+           to a multiple of 8. An entry reaches to the next greater boundary, wherever that is in the table. Boundary 0 is the\n\
+           least key of all.",
+    tables: &[
+        ("header", TableHeader::FIELDS),
+        ("load", LoadWord::FIELDS),
+        ("head of a boundary", BoundaryHead::FIELDS),
+    ],
     constants: &[("ENTRIES_MAX", ENTRIES_MAX as u64, "entries of a table, at most")],
     samples: || {
         let shape = shape();
@@ -254,16 +260,18 @@ pub(super) const DEX_TABLE: Structure = Structure {
         writer.even(3, 0, 299).expect("300 keys");
         let at = TableShape::word_at(1);
         image[at..at + 8].copy_from_slice(&OwnerWord::new(Owner::Owned(MEMBER.row), 41).0.to_le_bytes());
+        let at = shape.load_at(1);
+        image[at..at + 8].copy_from_slice(&LoadWord::new(1200, 41).0.to_le_bytes());
         let mut damaged = image.clone();
         damaged[shape.boundary_at(2) + 15] ^= 1;
         vec![
             Sample::new(
-                "three entries over the keys 0 to 299, and room for a fourth; row 9 has the second",
+                "three entries over the keys 0 to 299, and room for a fourth; row 9 has the second, with 1200 operations per second",
                 &image,
                 &[
                     ("entries", "3"),
                     ("entry 0", "from 0000000000000000 on: free, epoch 0"),
-                    ("entry 1", "from 0000000000000064 on: owned, epoch 41"),
+                    ("entry 1", "from 0000000000000064 on: owned, epoch 41, load 1200"),
                     ("entry 2", "from 00000000000000c8 on: free, epoch 0"),
                 ],
             ),
@@ -281,7 +289,8 @@ pub(super) const DEX_TABLE: Structure = Structure {
                 let word = table.word(entry);
                 let text =
                     format!("from {} on: {}, epoch {}", digits(table.boundary(entry)), word.state_name(), word.epoch());
-                values.push(value(&format!("entry {entry}"), &text));
+                let load = table.load(entry).of(word).map_or_else(String::new, |rate| format!(", load {rate}"));
+                values.push(value(&format!("entry {entry}"), &(text + &load)));
             }
             values
         }

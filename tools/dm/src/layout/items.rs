@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 
 pub(super) const ITEMS_KEY: Structure = Structure {
     name: "items_key",
-    title: "entry key of an index with items",
+    title: "entry key of an index with keys of any length",
     text: "The key of an entry of the index below: as long as its key slots are, 16 to 64 bytes. For slots of K bytes a slice\n\
            has S = K - 9. Compared as byte strings, the entry keys of one layer stand in the order of the keys they are of.",
     tables: &[("entry key of 16 bytes", KEY_FIELDS)],
@@ -66,7 +66,7 @@ const POINTER: BlockPointer =
 
 pub(super) const ITEMS_SLOT: Structure = Structure {
     name: "items_slot",
-    title: "value of an entry of an index with items",
+    title: "value of an entry of an index with values of any length",
     text: "The value of an entry of the index below: 16 to 1024 bytes, as chosen at creation. Unused bytes are zero, so that\n\
            two slots say the same if and only if all their bytes are equal.",
     tables: &[("slot", slot::FIELDS)],
@@ -112,7 +112,7 @@ pub(super) const ITEMS_SLOT: Structure = Structure {
 pub(super) const ITEMS_BLOCK: Structure = Structure {
     name: "items_block",
     title: "a whole key and its value",
-    text: "Anywhere in a chunk of kind \"items\", at a multiple of 16 bytes; key and value follow the header. Places have the sizes\n\
+    text: "Anywhere in a chunk of kind \"block\", at a multiple of 16 bytes; key and value follow the header. Places have the sizes\n\
            16, 32, ... 256, then eight sizes per doubling; a block lies in the smallest that holds it, and its WRITE is padded\n\
            with zeros to a multiple of 16. A reader believes a block whose life, length, index and checksum are those of the\n\
            slot that led to it; anything else is another block, or none.",
@@ -141,9 +141,9 @@ pub(super) const ITEMS_BLOCK: Structure = Structure {
 
 pub(super) const ITEMS_PARAMETERS: Structure = Structure {
     name: "items_parameters",
-    title: "the end of a parameter block of an index with items",
+    title: "the end of a parameter block of an index with keys and values of any length",
     text: "The last eight bytes of the parameter block in the catalog entry; what is in front is the index below's, which has\n\
-           zeros here without items. The catalog entry has the incompatible feature \"items\".",
+           zeros here if all keys and values have one size; else the catalog entry has the incompatible feature FEATURE_ITEMS.",
     tables: &[("fields, from offset 56 of the parameter block on", ItemsBlock::FIELDS)],
     constants: &[
         ("offset", BLOCK_AT as u64, "in the parameter block"),
@@ -160,7 +160,7 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
                 &block[BLOCK_AT..],
                 &[("key_bytes_max", "1024"), ("value_bytes_max", "65536")],
             ),
-            Sample::new("no items", &[0; 8], &[("items", "none")]),
+            Sample::new("keys and values of one size", &[0; 8], &[("lengths", "none")]),
             Sample::new(
                 "of a newer version",
                 &newer[BLOCK_AT..],
@@ -178,7 +178,7 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
                 value("key_bytes_max", &parameters.key_bytes_max),
                 value("value_bytes_max", &parameters.value_bytes_max),
             ],
-            Ok(None) => vec![value("items", &"none")],
+            Ok(None) => vec![value("lengths", &"none")],
             Err(what) => error(&what),
         }
     },

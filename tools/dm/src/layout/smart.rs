@@ -129,7 +129,7 @@ pub(super) const SMART_LEAF: Structure = Structure {
     name: "smart_leaf",
     title: "leaf of a SMART index: one record",
     text: "An update writes seal and value, a delete the seal, and so does who buries a deleted leaf, for ever; the key never \
-           changes, and the lock is changed by CAS only.",
+           changes, and the lock is changed by CAS, and freed by the WRITE of its holder.",
     tables: &[("fields, keys and values of 8 bytes", LEAF_FIELDS)],
     constants: &[
         ("place", LEAF.place_bytes as u64, "bytes of a leaf with keys and values of 8 bytes"),

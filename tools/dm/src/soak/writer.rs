@@ -133,7 +133,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let fabric = ShmOptions { die_in_write: arguments.die_in_write, ..ShmOptions::default() };
     let pool = Arc::new(Pool::connect(&arguments.pool, fabric).map_err(Failure::run)?);
-    let mut options = SessionOptions { lanes_per_worker: LANES, local_handles: 0, ..SessionOptions::default() };
+    let mut options =
+        SessionOptions { lanes_per_worker: LANES, local_handles: 0, forward: false, ..SessionOptions::default() };
     options.spending.cache_bytes = 1 << 20;
     options.spending.log_lines = LOG_LINES;
     options.spending.page_cache_bytes = PAGE_CACHE_BYTES;

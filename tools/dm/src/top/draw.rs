@@ -18,7 +18,7 @@ const KINDS: [(&str, char, Color); 5] = [
     ("leaf", 'L', Color::Blue),
     ("inner", 'I', Color::Cyan),
     ("redo", 'R', Color::Magenta),
-    ("items", 'B', Color::Green),
+    ("block", 'B', Color::Green),
     ("other", 'O', Color::Yellow),
 ];
 

@@ -22,7 +22,12 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --pool x --lines avx512", ["--pool", "--lines"]),
         ("bench --profile cx6", ["--profile", "--fabric sim"]),
         ("bench --compute-nodes 2 --baseline", ["--baseline", "only with one compute node"]),
-        ("bench --compute-nodes 2 --items", ["--items", "only with one compute node"]),
+        ("bench --against chime", ["--baseline", "required"]),
+        ("bench --baseline --against btree", ["btree", "congee, sherman"]),
+        ("bench --baseline --against chime --value-bytes 16", ["--against", "8 bytes"]),
+        ("bench --baseline --against chime --workload load", ["--against", "not load"]),
+        ("bench --baseline --against chime --pool x", ["--pool", "--against"]),
+        ("bench --compute-nodes 2 --any-length", ["--any-length", "only with one compute node"]),
         ("bench --fabric sim --profile cx9", ["cx9", "cx5, cx6, cx7-200g, soft-roce, cxl"]),
         ("bench --fabric sim --profile /no/such.toml", ["/no/such.toml", "No such file"]),
         ("bench --fabric sim --baseline", ["--baseline", "--fabric shm"]),
@@ -75,6 +80,31 @@ fn help_comes_with_an_example() {
         let out = dm(&format!("{arguments} --help")).good();
         assert!(out.contains("Example") && out.contains("dm"), "{arguments}: {out}");
     }
+}
+
+/// Where people read, the engine's own word for keys and values of any length ("items") does not occur.
+#[test]
+fn keys_and_values_of_any_length_are_asked_for_by_that_name() {
+    let directory = tempfile::tempdir().unwrap();
+    dm(&format!("man {}", directory.path().display())).good();
+    let mut pages: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|page| page.unwrap().path())
+        .map(|page| (page.display().to_string(), fs::read_to_string(page).unwrap()))
+        .collect();
+    assert!(pages.len() > 20, "{}", pages.len());
+    let read = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    pages.push(read("dm.h", include_str!("../../../../dm-host/include/dm.h")));
+    pages.push(read("README.md", include_str!("../../../../README.md")));
+    for (name, text) in &pages {
+        let mut words = text.split(|character: char| !character.is_ascii_alphanumeric());
+        assert!(!words.any(|word| word.eq_ignore_ascii_case("items")), "{name}: {text}");
+    }
+    let of = |end: &str| pages.iter().find(|(name, _)| name.ends_with(end)).map_or("", |(_, text)| text);
+    for page in ["dm-create.1", "dm-bench.1"] {
+        assert!(of(page).contains("any\\-length"), "{page}: {}", of(page));
+    }
+    dm("create --pool x --name y --items").bad(2, &["--items", "unexpected"]);
 }
 
 #[test]

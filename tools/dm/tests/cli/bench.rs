@@ -168,3 +168,23 @@ fn a_memory_node_that_dies_in_use_ends_the_run_with_an_error() {
         ended.bad(1, &["memory node"]);
     }
 }
+
+#[test]
+fn indexes_are_compared_each_in_a_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("against.json");
+    let few = "bench --records 3000 --memory-nodes 1 --lanes 3";
+    let out = dm(&format!("{few} --baseline --against chime --json {}", json.display())).good();
+    assert!(out.contains("beside chime, 3 lanes") && out.contains("sherman, 1 lane, bare loop"), "{out}");
+    let file: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let lines = file["against"]["lines"].as_array().unwrap();
+    for operation in ["get", "update", "scan", "insert"] {
+        let of_it: Vec<_> = lines.iter().filter(|line| line["operation"] == operation).collect();
+        let bare = ["get", "update"].contains(&operation);
+        assert_eq!(of_it.len(), 4 + usize::from(bare), "{operation}");
+        for line in of_it {
+            let [low, median, high] = ["low_tenth_ns", "median_ns", "high_tenth_ns"].map(|name| line[name].as_f64());
+            assert!(Some(0.0) < low && low <= median && median <= high, "{line}");
+        }
+    }
+}

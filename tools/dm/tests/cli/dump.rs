@@ -136,6 +136,17 @@ fn a_damaged_index_is_told_and_leaves_no_file() {
 }
 
 #[test]
+fn help_says_what_is_verified_and_what_is_not_noticed() {
+    for command in ["dump", "check"] {
+        let help = dm(&format!("{command} --help")).good();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["What is verified:", "ot noticed: a byte", "no checksum covers it"] {
+            assert!(words.contains(part), "{command}: {help}");
+        }
+    }
+}
+
+#[test]
 fn a_dump_replaces_files_only() {
     let nodes = Nodes::start(1, "16MiB");
     let pool = nodes.pool();
@@ -304,7 +315,7 @@ fn a_dump_is_the_same_with_any_number_of_jobs() {
     let paths: Vec<_> = (0..20_000).map(|n| format!("/usr/share/doc/{}/{n}\n", "long/".repeat(n % 3 * 20))).collect();
     let file = nodes.file("paths");
     fs::write(&file, paths.concat()).unwrap();
-    let items = "--items --workload c --operations 100 --threads 1 --lanes 1";
+    let items = "--any-length --workload c --operations 100 --threads 1 --lanes 1";
     dm(&format!("bench {pool} --name paths {items} --keys {file}")).good();
     dm(&format!("create {pool} --name empty")).good();
     for (name, count) in [("hashed", 30_000), ("dense", 30_000), ("radix", 30_000), ("paths", 20_000), ("empty", 0)] {
@@ -322,7 +333,7 @@ fn a_dump_is_the_same_with_any_number_of_jobs() {
     dm(&format!("dump {pool} --index dense --jobs 0")).bad(2, &["--jobs"]);
 }
 
-/// Indexes of items, and those that have records already, are loaded record by record.
+/// Indexes of keys and values of any length, and those that have records already, are loaded record by record.
 #[test]
 fn a_load_is_the_same_with_any_number_of_jobs() {
     let nodes = Nodes::start(1, "256MiB");
@@ -335,7 +346,7 @@ fn a_load_is_the_same_with_any_number_of_jobs() {
     let file = nodes.file("paths");
     fs::write(&file, paths.concat()).unwrap();
     for kind in ["chime", "smart"] {
-        dm(&format!("bench {pool} --name items-{kind} --index {kind} --items {run} --keys {file}")).good();
+        dm(&format!("bench {pool} --name items-{kind} --index {kind} --any-length {run} --keys {file}")).good();
     }
     for (kind, name, count) in [
         ("sherman", "sherman", 30_000),

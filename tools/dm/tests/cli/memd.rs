@@ -56,6 +56,7 @@ fn the_log_has_a_line_for_each_join_leave_death_refusal_and_the_end() {
     dm(&format!("create --pool {socket} --name it")).good();
     // Killed, it leaves nothing behind but its row.
     let (mut shell, _input) = joined(&socket);
+    let pid = format!(" pid={}", shell.id());
     shell.kill().unwrap();
     shell.wait().unwrap();
     // Its death is known before anything that this asks for later; a greeting of another protocol is refused.
@@ -76,6 +77,8 @@ fn the_log_has_a_line_for_each_join_leave_death_refusal_and_the_end() {
     assert_eq!(log.len(), expected.len(), "{log:#?}");
     for (line, part) in log.iter().zip(expected) {
         assert!(part != expected[4] || line.contains(" row=1 incarnation=2 "), "{line:?}");
+        let is_of_shell = part == expected[3] || part == expected[4];
+        assert!(!is_of_shell || line.contains(&pid), "{line:?} does not name the process{pid}");
         assert!(line.contains(part) && line.starts_with("20"), "{line:?} is not at a time, or lacks {part:?}");
     }
 }

@@ -2,8 +2,12 @@
 
 use crate::repair::shell_on;
 use crate::{Nodes, dm, dm_fed};
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::pool::Pool;
+use dm_host::session::{Session, SessionOptions};
 use serde_json::Value;
 use std::fs;
+use std::sync::Arc;
 
 const LEASE: &str = "--lease-ms 800";
 
@@ -146,7 +150,7 @@ fn keys_are_cut_as_the_creator_says() {
         ("--sample much-too-long", &["--sample", "key of 13 bytes"]),
         ("--entries 0", &["entries of the ownership table 0", "1 to 4096"]),
         ("--entries 4097", &["entries of the ownership table 4097", "1 to 4096"]),
-        ("--items --entries 3", &["--items", "--entries"]),
+        ("--any-length --entries 3", &["--any-length", "--entries"]),
     ] {
         create("bad", options).bad(2, parts);
     }
@@ -178,10 +182,12 @@ fn ranges_of_keys_are_shown_and_moved() {
     let (mut owner, _) = shell_on(&pool, "it");
     let listed = repartition("--index it").good();
     let row: u32 = listed.lines().last().and_then(|line| line.rsplit(' ').next()).unwrap().parse().unwrap();
-    assert!(listed.contains("4 ranges") && listed.contains(&format!(": row {row}\n")), "{listed}");
+    assert!(listed.contains("4 ranges") && listed.contains(&format!(": row {row}")), "{listed}");
     repartition(&format!("--index it --move 9 --to {row}")).bad(2, &["--move 9", "has 4 ranges"]);
     repartition("--index it --move 2 --to 99").bad(1, &["range 2 does not move to row 99"]);
-    assert_eq!(repartition("--index it --balance").good(), "nothing to move\n");
+    let balanced = repartition("--index it --balance").good();
+    assert!(balanced.starts_with("nothing to move\n"), "{balanced}");
+    assert!(balanced.contains(&format!("  row {row}: ")), "{balanced}");
     // Nobody has this one.
     let moved = repartition(&format!("--index it --move 2 --to {row}")).good();
     assert_eq!(moved, format!("range 2 moves to row {row}\n"));
@@ -190,4 +196,23 @@ fn ranges_of_keys_are_shown_and_moved() {
     drop(owner.stdin.take());
     assert!(owner.wait().unwrap().success());
     assert_eq!(inspected(&pool)["indexes"][0]["owners"]["free"], 4, "it has left, and what was kept for it is free");
+}
+
+#[test]
+fn a_shell_has_the_owner_execute_what_it_is_asked() {
+    let nodes = Nodes::start(1, "32MiB");
+    let pool = nodes.pool();
+    filled(&pool, "it", "--key-bytes 8 --value-bytes 8", 100);
+    let memory = Pool::connect(&[nodes.socket(0)], ShmOptions::default()).unwrap();
+    let owner = Session::open(&Arc::new(memory), "it", &SessionOptions::default()).unwrap();
+    let key = 7_u64.to_be_bytes();
+    assert!(owner.get(&key).wait().unwrap().is_some());
+    let shell =
+        |options: &str, lines: &str| dm_fed(&format!("shell {pool} --index it {LEASE} {options}"), lines.as_bytes());
+    let out = shell("", "put u64:7 forward\nget u64:7\ncount\n").good();
+    assert!(out.contains("forward") && out.contains("100"), "{out}");
+    assert_eq!(owner.get(&key).wait().unwrap().as_deref(), Some(&b"forward\x07"[..]));
+    let ended = shell("--no-forward", "get u64:7\n");
+    assert!(ended.err.contains(&format!("compute-node row {}", owner.member().row.0)), "{}", ended.err);
+    owner.close();
 }

@@ -68,6 +68,40 @@ fn an_index_gets_another_name() {
     dm(&format!("drop {pool} --name people")).good();
 }
 
+/// A shell has the index open. Its row is named, and a command that waits goes on when it is closed.
+#[test]
+fn an_open_index_is_dropped_when_it_is_closed() {
+    let nodes = Nodes::start(1, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("create {pool} --name users")).good();
+    let open = || {
+        let arguments = format!("shell {pool} --index users");
+        let mut shell = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // An answer: so the index is open.
+        shell.stdin.as_mut().unwrap().write_all(b"put a b\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+        shell
+    };
+    let mut shell = open();
+    for change in ["drop", "truncate"] {
+        dm(&format!("{change} {pool} --name users")).bad(1, &["\"users\" is in use", "row ", "log of a memory node"]);
+        dm(&format!("{change} {pool} --name users --wait 1")).bad(1, &["\"users\" is in use"]);
+    }
+    for change in ["truncate", "drop"] {
+        let waiting =
+            command(&format!("{change} {pool} --name users --wait 600")).stdout(Stdio::piped()).spawn().unwrap();
+        drop(shell.stdin.take());
+        assert!(shell.wait().unwrap().success());
+        let waited = waiting.wait_with_output().unwrap();
+        assert!(waited.status.success(), "{waited:?}");
+        if change == "truncate" {
+            shell = open();
+        }
+    }
+    dm(&format!("drop {pool} --name users")).bad(1, &["no index \"users\""]);
+}
+
 #[test]
 fn an_index_of_other_sizes_or_name_is_told() {
     let nodes = Nodes::start(1, "16MiB");
@@ -131,7 +165,7 @@ fn the_shell_does_what_it_is_told_line_by_line() {
 fn inspect_says_how_large_blocks_of_items_are() {
     let nodes = Nodes::start(1, "32MiB");
     let pool = nodes.pool();
-    dm(&format!("create {pool} --name texts --items")).good();
+    dm(&format!("create {pool} --name texts --any-length")).good();
     let text = "x".repeat(100);
     dm_fed(&format!("shell {pool} --index texts"), format!("put a {text}\nput b {text}\n").as_bytes()).good();
     let out = dm(&format!("inspect {pool}")).good();
@@ -140,9 +174,9 @@ fn inspect_says_how_large_blocks_of_items_are() {
     assert!((101.0..160.0).contains(&mean.parse::<f64>().expect(line)), "{line}");
 }
 
-/// Items in entries, in blocks, and below a link: keys that begin alike.
+/// Records in entries, in blocks, and below a link: keys that begin alike.
 #[test]
-fn inspect_says_how_long_keys_and_values_of_items_are() {
+fn inspect_says_how_long_keys_and_values_of_any_length_are() {
     let nodes = Nodes::start(1, "64MiB");
     let pool = nodes.pool();
     let long = "/usr/share/doc/".repeat(3);
@@ -153,8 +187,8 @@ fn inspect_says_how_long_keys_and_values_of_items_are() {
         "put abcdefgh v".to_owned(),
     ];
     for kind in ["sherman", "chime", "smart", "dolphin"] {
-        dm(&format!("create {pool} --name {kind} --index {kind} --items")).good();
-        dm(&format!("create {pool} --name empty-{kind} --index {kind} --items")).good();
+        dm(&format!("create {pool} --name {kind} --index {kind} --any-length")).good();
+        dm(&format!("create {pool} --name empty-{kind} --index {kind} --any-length")).good();
         dm_fed(&format!("shell {pool} --index {kind}"), (lines.join("\n") + "\n").as_bytes()).good();
     }
     dm(&format!("create {pool} --name sized")).good();

@@ -22,10 +22,10 @@ fn bounds_prefixes_and_counts() {
     // writers wait for a turn of the epochs then, items once waited for a turn that their own pin kept from passing.
     for options in [
         "--key-bytes 16 --value-bytes 8",
-        "--items",
-        "--items --index chime",
-        "--items --index smart",
-        "--items --index dolphin",
+        "--any-length",
+        "--any-length --index chime",
+        "--any-length --index smart",
+        "--any-length --index dolphin",
     ] {
         let nodes = Nodes::start(1, "32MiB");
         let shell = names(&nodes, options);

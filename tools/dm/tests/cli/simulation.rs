@@ -82,6 +82,15 @@ fn a_sweep_writes_curves() {
     let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
     assert!(svg.starts_with("<svg") && svg.contains("throughput, Mops/s") && svg.contains("a, p99"), "{svg}");
     dm(&sweep.replace(&prefix.display().to_string(), "/no/such/place")).bad(1, &["/no/such/place.csv"]);
+    // Of two options: a row for each pair, and a curve for each value of the second one.
+    dm(&format!("{sweep} --sweep memory-nodes=1,2")).good();
+    let csv = fs::read_to_string(prefix.with_extension("csv")).expect("a table");
+    let pairs: Vec<String> = csv.lines().map(|line| line.split(',').take(2).collect::<Vec<_>>().join(",")).collect();
+    assert_eq!(pairs, ["lanes,memory-nodes", "1,1", "1,2", "2,1", "2,2", "4,1", "4,2"], "{csv}");
+    let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
+    assert!(svg.contains("a, memory-nodes 1") && svg.contains("a, memory-nodes 2"), "{svg}");
+    dm(&format!("{sweep} --sweep lanes=1")).bad(2, &["--sweep", "two different ones"]);
+    dm(&format!("{sweep} --sweep offload=at-times")).bad(2, &["offload", "at-times", "never, always, by-cost"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn shared_memory_is_tried_and_what_needs_a_device_is_not() {
     let steps = found["steps"].as_array().unwrap();
     let of = |name: &str| steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("{name}: {said}"));
     for index in ["sherman", "chime", "smart", "dolphin"] {
-        for task in ["workloads", "items"] {
+        for task in ["workloads", "any length"] {
             let step = of(&format!("{task} {index}"));
             assert_eq!(step["outcome"], "ok", "{step}");
             assert!(step["commands"][0].as_str().unwrap().starts_with("dm bench "), "{step}");

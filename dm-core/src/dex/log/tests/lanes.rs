@@ -174,7 +174,7 @@ fn run(seed: u64, failures: usize) -> u32 {
     let log = Log::new(ring.lines(), &staging, &marks, LANES).unwrap();
     log.set_seal(owner().seal());
     let room = 64..64 + room_bytes(LINES_AT_ONCE);
-    let site = Site { log: &log, ring: &ring, recovery: None, room: &room };
+    let site = Site { log: &log, ring: &ring, restarts: 0, recovery: None, room: &room };
     let shared = Shared::default();
     let mut scratches: Vec<Vec<u8>> = (0..LANES).map(|_| vec![0; room.end]).collect();
     let lanes: Vec<Lane<'_>> =
@@ -318,7 +318,7 @@ fn a_lane_that_is_dropped_in_its_flight_is_settled_and_others_post_anew() {
     let log = Log::new(ring.lines(), &staging, &marks, 2).unwrap();
     log.set_seal(owner().seal());
     let room = 0..room_bytes(4);
-    let site = Site { log: &log, ring: &ring, recovery: None, room: &room };
+    let site = Site { log: &log, ring: &ring, restarts: 0, recovery: None, room: &room };
     let (mut first, mut second) = (vec![0; room.end], vec![0; room.end]);
     let lanes = [Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second)];
     let mut pool = Pool { region: vec![0; geometry.region_bytes as usize], geometry };
@@ -353,6 +353,34 @@ fn a_lane_that_is_dropped_in_its_flight_is_settled_and_others_post_anew() {
     lanes[1].port().complete(0, Completion { status: Status::Ok, ..Completion::NOTHING });
     lanes[1].port().finish(scratch, 1);
     assert!(matches!(poll_once(lanes[1].port(), sleeper.as_mut()), machine::Step::Done(Ok(()))));
+}
+
+/// A lane waits for a record in a ring that is lost. Before it looks again, others have flushed all pages, made another ring,
+/// and staged as many records.
+#[test]
+fn a_lane_that_waited_for_a_lost_ring_does_not_post_there_what_is_for_the_next() {
+    let geometry = small_for_tests();
+    let ring = Ring::new(NodeId(0), &geometry, &CHUNKS).unwrap();
+    let staging: Vec<AtomicU32> = (0..STAGING_LINES_MIN * 16).map(|_| AtomicU32::new(0)).collect();
+    let marks: [AtomicU32; mark_words(1)] = Default::default();
+    let log = Log::new(ring.lines(), &staging, &marks, 1).unwrap();
+    log.set_seal(owner().seal());
+    let room = 0..room_bytes(4);
+    let site = Site { log: &log, ring: &ring, restarts: 0, recovery: None, room: &room };
+    let mut scratch = vec![0; room.end];
+    let lane = Lane::new(LaneId(0), &mut scratch);
+    let stage = || log.stage(3, 5, Change::Delete { key: b"a key" }).unwrap();
+    let lsn = stage();
+    log.lose();
+    log.restart();
+    let (_, last) = (stage(), stage());
+    let mut waiting = Box::pin(wait(site, &lane, lsn));
+    let step = poll_once(lane.port(), waiting.as_mut());
+    assert!(matches!(step, machine::Step::Done(Ok(()))), "{:?}", lane.port().requests());
+    drop(waiting);
+    let mut posting = Box::pin(post_staged(site, &lane));
+    assert!(matches!(poll_once(lane.port(), posting.as_mut()), machine::Step::Done(Ok(false))));
+    assert!(!log.is_durable(last));
 }
 
 #[test]
@@ -405,7 +433,7 @@ fn a_record_that_another_thread_has_posted_meanwhile_is_durable() {
     let append = move |id: u16| {
         let mut scratch = vec![0; room.end];
         let lane = Lane::new(LaneId(id), &mut scratch);
-        let (port, site) = (lane.port(), Site { log, ring, recovery: None, room });
+        let (port, site) = (lane.port(), Site { log, ring, restarts: 0, recovery: None, room });
         for _ in 0..20_000 {
             // All that is durable is in its page.
             log.advance_head(log.head_bound(), None);

@@ -131,6 +131,7 @@ fn with(home: &Home, row: u16, check: impl FnOnce(&TableSite<'_>, &Lane<'_>)) {
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
         call_bytes_max: 0,
+        calls_change: false,
     };
     let numbers = Numbers::new();
     let recovery = Recovery::new(member(row), &lease, &[], &[], &numbers, &capabilities).unwrap();
@@ -341,5 +342,21 @@ fn a_row_that_was_freed_while_it_was_named_and_an_old_table_are_errors() {
         home.set(2, OwnerWord::FREE);
         let error = home.run(lane, None, site.read_word(lane, 2)).unwrap_err();
         assert!(matches!(error.cause, Cause::Corrupt { what, .. } if what.contains("older than one")));
+    });
+}
+
+/// The owner was silent when it was looked at, and has given the entry up since, for a compute node that is gone by now.
+#[test]
+fn an_entry_that_is_kept_by_now_has_no_owner_to_look_after() {
+    let home = Home::new();
+    let kept = OwnerWord::FREE.ask(RowId(5)).unwrap();
+    home.set(99, kept);
+    with(&home, 3, |site, lane| {
+        let look = || home.run(lane, None, site.look_after(lane, 99));
+        assert_eq!(look(), Ok(Entry::Others(kept)), "there is no such row");
+        home.join(member(5), RowState::Dead);
+        assert_eq!(look(), Ok(Entry::Others(kept)), "the row is dead");
+        let taken = home.run(lane, None, site.take_kept(lane, (99, kept)));
+        assert!(matches!(taken, Ok(Entry::Mine(word)) if word.row() == RowId(3)), "{taken:?}");
     });
 }

@@ -5,10 +5,12 @@ use super::super::table::{Table, TableError, TableShape, TableWriter};
 use super::super::{OwnerWord, Refused};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
+use crate::remote::owners::{LoadWord, TableHeader};
 extern crate std;
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
+use zerocopy::IntoBytes;
 
 const INDEX: IndexNumber = match IndexNumber::new(2) {
     Some(index) => index,
@@ -27,6 +29,13 @@ fn image_of(
 fn boundaries(image: &[u8], shape: TableShape) -> Vec<u64> {
     let table = Table::decode(shape, INDEX, 3, image).unwrap();
     (0..table.count()).map(|entry| u64::from_be_bytes(table.boundary(entry)[..8].try_into().unwrap())).collect()
+}
+
+/// As a table was before there were loads.
+fn without_loads(image: &[u8]) -> Vec<u8> {
+    let (header, rest) = image.split_at(TableHeader::BYTES);
+    let header = TableHeader { version: 0, ..TableHeader::from_prefix(header).unwrap() }.sealed();
+    [header.as_bytes(), rest].concat()
 }
 
 fn shape() -> TableShape {
@@ -89,11 +98,12 @@ fn a_damaged_table_or_another_ones_is_refused() {
     assert_eq!(Table::decode(shape(), INDEX, 4, &image).map(|_| ()), Err(TableError::Other));
     assert_eq!(Table::decode(shape(), IndexNumber::NONE, 3, &image).map(|_| ()), Err(TableError::Other));
     assert_eq!(Table::decode(TableShape::new(8, 5).unwrap(), INDEX, 3, &image).map(|_| ()), Err(TableError::Other));
+    assert_eq!(decode(&without_loads(&image)), Err(TableError::Version { found: 0 }));
     assert!(decode(&image[..image.len() - 1]).is_err() && decode(&vec![0; image.len()]).is_err());
-    // Words change, and say themselves whether they can be. Everything else that is in use is checked.
-    let words = TableShape::word_at(0)..TableShape::word_at(6);
+    // Words change, and say themselves whether they can be; so do loads. Everything else that is in use is checked.
+    let words = TableShape::word_at(0)..shape().load_at(6);
     for at in
-        (0..shape().boundary_at(4)).filter(|at| !words.contains(at) && !(4..8).contains(at) && !(112..128).contains(at))
+        (0..shape().boundary_at(4)).filter(|at| !words.contains(at) && !(4..8).contains(at) && !(160..192).contains(at))
     {
         let mut damaged = image.clone();
         damaged[at] ^= 0x40;
@@ -174,4 +184,39 @@ fn a_tenure_ends_with_its_epoch() {
     assert_eq!(partition.owner_of(&key), (1, recovering));
     let not_owner = partition.tenure_of(&key).unwrap_err();
     assert_eq!(not_owner.to_string(), "the key belongs to entry 1, which row 7 has since epoch 2 (0 = nobody)");
+}
+
+#[test]
+fn an_owner_says_what_it_has_counted_in_its_own_tenure() {
+    let image = image_of(shape(), |writer| writer.even(3, 0, u64::MAX)).unwrap();
+    let table = Table::decode(shape(), INDEX, 3, &image).unwrap();
+    assert_eq!(table.load(2), LoadWord::NONE);
+    let (mut bounds, mut ranks) = ([0; 24], [0; 3]);
+    let cells: [EntryCell; 3] = Default::default();
+    let partition = Partition::open(&table, RowId(3), &mut bounds, &mut ranks, &cells).unwrap();
+    let owned = OwnerWord::FREE.claim(RowId(3)).unwrap();
+    partition.note(0, owned, OwnerWord::FREE).unwrap();
+    let tenure = partition.admit(0).unwrap();
+    let garbage = LoadWord(0xfedc_ba98_7654_3210);
+    assert!(partition.note_load(0, garbage), "it serves this one");
+    assert!(!partition.note_load(1, garbage) && !partition.note_load(9, garbage), "others say what these have");
+    assert_eq!((partition.load(0), partition.load(1)), (LoadWord::new(0, 1), garbage));
+    assert_eq!(partition.end_count(7, false), Some(0), "the first time");
+    assert_eq!(partition.end_count(8, false), None);
+    assert_eq!(partition.end_count(8, true), Some(1));
+    assert_eq!(partition.take_load(0, 1), Some(LoadWord::new(0, 1)));
+    for _ in 0..100 {
+        partition.count_sample(tenure);
+    }
+    partition.count_sample(Tenure { entry: 9, epoch: 1 });
+    let elapsed_us = partition.end_count(1_000_008, false).unwrap();
+    assert_eq!(
+        partition.take_load(0, elapsed_us),
+        Some(LoadWord::new(1600 / 3, 1)),
+        "1600 in a second, and 2 of 0 before"
+    );
+    assert_eq!([1, 9].map(|entry| partition.take_load(entry, elapsed_us)), [None; 2]);
+    assert_eq!(partition.end_count(5, false), None, "a clock that goes back counts nothing");
+    partition.close(0);
+    assert_eq!(partition.take_load(0, 1), None);
 }

@@ -123,6 +123,7 @@ const fn capabilities() -> Capabilities {
         crash_atomic_bytes: 64,
         write_turn_ns_min: 0,
         call_bytes_max: CALL_BYTES_MAX as u32,
+        calls_change: true,
     }
 }
 

@@ -4,6 +4,7 @@ use super::deaths::{Told, empty_pool, kill, look, with_owner, work};
 use super::leaving::scuffle;
 use super::*;
 use crate::pages::lsn::LINES_END;
+use crate::verbs::{Completion, Status};
 
 /// Whether the log has begun again.
 fn has_restarted(dex: &Dex<'_>) -> bool {
@@ -73,4 +74,96 @@ fn lanes_may_leave_while_tenures_are_renewed() {
         });
     }
     assert!(restarted > 100, "{restarted}");
+}
+
+/// A lane changes keys until its log has begun again.
+fn restart(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>) {
+    for round in 0..400 {
+        if dex.log.restarts() > 0 {
+            return;
+        }
+        point(pool, dex, lane, OperationKind::Upsert, 2500, round).unwrap();
+    }
+    panic!("the log has not begun again");
+}
+
+#[test]
+fn a_scan_waits_for_what_it_has_seen_after_the_log_has_begun_again() {
+    const RECORDS: u32 = 16;
+    with_index(SETUP, |pool, dex, lanes| {
+        let [lane, other] = [&lanes[0], &lanes[1]];
+        dex.log.begin_at(LINES_END - 300);
+        // Four of them are in each leaf but the last.
+        for key in 0..u64::from(RECORDS + 4) {
+            point(pool, dex, lane, OperationKind::Insert, key * 40, 1).unwrap();
+        }
+        pool.run(lane, dex.flush_all(lane)).unwrap();
+        for name in (0..dex.store.frames()).filter_map(|index| dex.store.page_in(index)) {
+            let frozen = dex.store.freeze(lane, name).unwrap();
+            dex.store.discard(lane, frozen).unwrap();
+        }
+        // The first leaf of the scan is in a frame, with a line of the old count. The next two are READ.
+        point(pool, dex, lane, OperationKind::Upsert, 0, 2).unwrap();
+        set(dex, lane, 0, 0, 0);
+        let mut scan = Box::pin(dex.execute(lane, Operation::scan(RECORDS)));
+        lane.port().start();
+        let first = (0..10).map(|_| poll_once(lane.port(), scan.as_mut())).find(|step| !matches!(step, Step::Waiting));
+        assert!(matches!(first, Some(Step::Requests)), "{first:?}");
+        assert!(
+            lane.port().requests().iter().all(|request| request.label == Label::Leaf),
+            "it has taken from the first"
+        );
+        dex.set_level(other, Level::Cache);
+        restart(pool, dex, other);
+        let last = u64::from(RECORDS - 1) * 40;
+        point(pool, dex, other, OperationKind::Upsert, last, 7).unwrap();
+        let staged = dex.log.state().next();
+        assert!(dex.log.state().durable() < staged);
+        pool.execute(lane);
+        assert_eq!(pool.run(lane, scan), Ok(Outcome::Page { records: RECORDS, more: true }));
+        lane.port().with(|scratch| {
+            let told = dex.plan.records(scratch, RECORDS as usize).last();
+            assert_eq!(told, Some((&last.to_be_bytes()[..], &7_u64.to_le_bytes()[..])));
+        });
+        assert!(dex.log.state().durable() >= staged, "a death takes back what the scan has told");
+    });
+}
+
+/// The WRITE of a ring's description and head fails, and may land until its queue pair is closed.
+#[test]
+fn nobody_renews_before_a_renewal_that_failed_is_settled() {
+    with_index(SETUP, |pool, dex, lanes| {
+        let [lane, other] = [&lanes[0], &lanes[1]];
+        point(pool, dex, lane, OperationKind::Insert, 5, 1).unwrap();
+        dex.log.begin_at(LINES_END);
+        set(dex, lane, 5, 2, 0);
+        let mut failing = Box::pin(dex.execute(lane, Operation::point(OperationKind::Upsert)));
+        lane.port().start();
+        let error = loop {
+            match poll_once(lane.port(), failing.as_mut()) {
+                Step::Done(result) => break result.unwrap_err(),
+                Step::Requests if lane.port().requests().iter().any(|request| request.label == Label::Log) => {
+                    let scratch = lane.port().begin().unwrap();
+                    lane.port().complete(0, Completion { status: Status::Flushed, ..Completion::NOTHING });
+                    lane.port().finish(scratch, 1000);
+                }
+                Step::Requests => drop(pool.execute(lane)),
+                Step::Waiting => {}
+            }
+        };
+        assert!(matches!(error.cause, Cause::Verb(_)) && lane.in_doubt(), "{error:?}");
+        drop(failing);
+        lane.port().reset();
+        set(dex, other, 6, 3, 0);
+        let mut waiting = Box::pin(dex.execute(other, Operation::point(OperationKind::Upsert)));
+        other.port().start();
+        for _ in 0..20 {
+            assert!(matches!(poll_once(other.port(), waiting.as_mut()), Step::Requests));
+            assert!(other.port().requests().iter().all(|request| request.verb == Verb::Pause), "it waits");
+            pool.execute(other);
+        }
+        pool.run(lane, dex.settle(lane)).unwrap();
+        assert_eq!(pool.run(other, waiting), Ok(Outcome::Inserted));
+        assert!(has_restarted(dex));
+    });
 }

@@ -44,11 +44,16 @@ fn all(pool: &Pool, dex: &Dex<'_>, lane: &Lane<'_>, limit: u32) -> (Vec<(u64, u6
 
 #[test]
 fn scans_find_what_a_map_finds_and_end_with_what_is_owned() {
-    for (frames, admission, leaves) in
-        [(64, Admission::EAGER, 2), (8, Admission::EAGER, 2), (8, Admission::per_10_000(3_000), 1)]
-    {
+    let rarely = Admission::per_10_000(3_000);
+    for (frames, admission, leaves, offload) in [
+        (64, Admission::EAGER, 2, Mode::Never),
+        (8, Admission::EAGER, 2, Mode::Never),
+        (8, rarely, 1, Mode::Never),
+        (8, Admission::EAGER, 3, Mode::Always),
+        (8, rarely, 4, Mode::ByCost),
+    ] {
         let pool = Pool::new();
-        let setup = Setup { frames, admission, ..SETUP };
+        let setup = Setup { frames, admission, offload, ..SETUP };
         let mut model = BTreeMap::new();
         with_node(&pool, setup, 1, |dex, lanes| {
             let lane = &lanes[0];

@@ -18,6 +18,9 @@ pub(in super::super) enum Answers {
     Nonsense,
 }
 
+/// From the messages that were sent to those that come back.
+pub(in super::super) type Serve = fn(&mut Vec<Vec<u8>>) -> Vec<Vec<u8>>;
+
 /// The device's settings and what it did, on this thread.
 #[derive(Debug)]
 pub(in super::super) struct Machine {
@@ -27,6 +30,10 @@ pub(in super::super) struct Machine {
     pub entries: Vec<Vec<u8>>,
     /// What was executed since the last doorbell of the extended calls, and after each doorbell.
     pub doorbells: Vec<Vec<&'static str>>,
+    /// Messages that were sent.
+    pub sent: Vec<Vec<u8>>,
+    /// The other end: which messages it sends when it has received one.
+    pub serve: Option<Serve>,
     open: Vec<&'static str>,
     /// A request whose local memory is not known yet.
     half: Option<(&'static str, u64)>,
@@ -39,6 +46,8 @@ thread_local! {
             answers: Answers::Native,
             entries: Vec::new(),
             doorbells: Vec::new(),
+            sent: Vec::new(),
+            serve: None,
             open: Vec::new(),
             half: None,
         })
@@ -58,6 +67,8 @@ pub(super) unsafe fn is(pair: *mut ibv_qp) -> bool {
 
 pub(super) fn queue_pair(context: NonNull<ibv_context>, completions: NonNull<ibv_cq>) -> (NonNull<ibv_qp>, RawPair) {
     let extended = leaked::<ibv_qp_ex>();
+    // SAFETY: made by `completion_queue`; only this thread uses it. Its earlier queue pair is gone, and took its receives with it.
+    unsafe { (*(*completions.as_ptr()).cq_context.cast::<Ring>()).receives.clear() };
     // SAFETY: just allocated, and no other code has it.
     unsafe {
         let pair = &mut *extended.as_ptr();
@@ -85,8 +96,21 @@ struct Vendor {
 }
 
 /// A request of `ibv_post_send`.
-pub(super) fn plain(request: &ibv_send_wr) {
-    MACHINE.with_borrow(|machine| {
+pub(super) fn plain(request: &ibv_send_wr, ring: &mut Ring) {
+    MACHINE.with_borrow_mut(|machine| {
+        if request.opcode == ibv_wr_opcode::IBV_WR_SEND {
+            // SAFETY: its piece lives during the post and names a block of the caller.
+            let message = unsafe { take((*request.sg_list).addr, (*request.sg_list).length) };
+            machine.sent.push(message);
+            for reply in machine.serve.map(|serve| serve(&mut machine.sent)).unwrap_or_default() {
+                let (id, address, length) = ring.receives.pop_front().expect("a receive for each reply");
+                assert!(reply.len() <= length as usize, "a reply longer than its receive");
+                // SAFETY: the buffer of a posted receive, in a live block.
+                unsafe { put(address, &reply) };
+                ring.received.push_back((id, reply.len() as u32));
+                ring.push(id);
+            }
+        }
         if request.opcode == ibv_wr_opcode::IBV_WR_RDMA_READ {
             // SAFETY: the arm of a READ; its piece lives during the post and names a block of the caller.
             unsafe {
@@ -95,6 +119,26 @@ pub(super) fn plain(request: &ibv_send_wr) {
             }
         }
     });
+}
+
+/// # Safety
+///
+/// `address` is that of `bytes` bytes registered with this device, in a live block.
+unsafe fn take(address: u64, bytes: u32) -> Vec<u8> {
+    let from: *const u8 = ptr::with_exposed_provenance(address as usize);
+    let mut message = vec![0; bytes as usize];
+    // SAFETY: by the contract.
+    unsafe { message.as_mut_ptr().copy_from_nonoverlapping(from, bytes as usize) };
+    message
+}
+
+/// # Safety
+///
+/// `address` is that of as many bytes registered with this device, in a live block.
+unsafe fn put(address: u64, bytes: &[u8]) {
+    let to: *mut u8 = ptr::with_exposed_provenance_mut(address as usize);
+    // SAFETY: by the contract.
+    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 
 /// # Safety

@@ -166,5 +166,5 @@ const fn update_if(expected: u64, value: u64) -> Call {
 }
 
 const fn scan(limit: u32) -> Call {
-    Call::Scan { after: false, high: None, limit }
+    Call::Scan { after: false, high: None, limit, down: false }
 }

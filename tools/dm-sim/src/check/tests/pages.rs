@@ -2,8 +2,8 @@
 
 use super::*;
 
-const AFTER_5: Call = Call::Scan { after: true, high: None, limit: 4 };
-const BELOW_8: Call = Call::Scan { after: false, high: Some(8), limit: 4 };
+const AFTER_5: Call = Call::Scan { after: true, high: None, limit: 4, down: false };
+const BELOW_8: Call = Call::Scan { after: false, high: Some(8), limit: 4, down: false };
 
 fn three() -> HistoryBuilder {
     HistoryBuilder::holding(&[(5, 50), (6, 60), (7, 70)])
@@ -15,7 +15,14 @@ fn a_page_has_all_keys_in_bounds() {
     three().scan(0, (0, 9), 6, scan(4), &[(6, 60), (7, 70)], false).passes();
     three().scan(0, (0, 9), 5, AFTER_5, &[(6, 60), (7, 70)], false).passes();
     three()
-        .scan(0, (0, 9), 5, Call::Scan { after: false, high: Some(7), limit: 4 }, &[(5, 50), (6, 60)], false)
+        .scan(
+            0,
+            (0, 9),
+            5,
+            Call::Scan { after: false, high: Some(7), limit: 4, down: false },
+            &[(5, 50), (6, 60)],
+            false,
+        )
         .passes();
     three().scan(0, (0, 9), 8, scan(4), &[], false).passes();
 }
@@ -26,6 +33,16 @@ fn a_full_page_says_nothing_about_what_follows() {
     three().scan(0, (0, 9), 0, scan(3), &[(5, 50), (6, 60), (7, 70)], true).passes();
     three()
         .scan(0, (0, 9), 0, scan(2), &[(5, 50), (6, 60)], false)
+        .fails("The scan of lane c0.l0 covers key 7 and did not return it (#0) although key 7 held 70 from the beginning and no delete ran.");
+}
+
+#[test]
+fn a_full_page_downwards_says_nothing_about_what_is_before() {
+    let down = |limit| Call::Scan { after: false, high: None, limit, down: true };
+    three().scan(0, (0, 9), 0, down(4), &[(5, 50), (6, 60), (7, 70)], false).passes();
+    three().scan(0, (0, 9), 0, down(2), &[(6, 60), (7, 70)], true).passes();
+    three()
+        .scan(0, (0, 9), 0, down(2), &[(5, 50), (6, 60)], true)
         .fails("The scan of lane c0.l0 covers key 7 and did not return it (#0) although key 7 held 70 from the beginning and no delete ran.");
 }
 

@@ -127,8 +127,12 @@ fn scan_past(
         })
         .collect();
     let more = seen.len() > limit as usize || (seen.len() == limit as usize && rng.percent(50));
+    let down = rng.percent(30);
+    if down {
+        seen.drain(..seen.len().saturating_sub(limit as usize));
+    }
     seen.truncate(limit as usize);
-    history.scan(lane, (from, at + 1), low, Call::Scan { after, high, limit }, &seen, more)
+    history.scan(lane, (from, at + 1), low, Call::Scan { after, high, limit, down }, &seen, more)
 }
 
 /// Changes one thing.

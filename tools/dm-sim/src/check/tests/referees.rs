@@ -73,11 +73,13 @@ pub(super) fn parts(history: &History, keys: std::ops::Range<u64>) -> Vec<Part> 
                 }
             }
             Some((answer @ Answer::Page { more, .. }, at)) => {
-                let Call::Scan { after, high, .. } = call else { panic!("a page for {call:?}") };
+                let Call::Scan { after, high, down, .. } = call else { panic!("a page for {call:?}") };
                 let page: BTreeMap<u64, u64> = history.page(answer).iter().copied().collect();
-                let first = key + u64::from(after);
+                let mut first = key + u64::from(after);
                 let mut end = high.unwrap_or(keys.end);
-                if more {
+                if more && down {
+                    first = first.max(page.first_key_value().map_or(end, |(first, _)| *first));
+                } else if more {
                     end = end.min(page.last_key_value().map_or(0, |(last, _)| last + 1));
                 }
                 for key in first..end {

@@ -7,6 +7,7 @@ use crate::verify::crash::stage::Probe;
 use crate::verify::crash::wanted::{self, Wanted};
 use dm_core::btree::Options;
 use dm_core::chime::parameters::Parameters;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_host::kinds::{Below, IndexParameters};
@@ -92,9 +93,10 @@ pub(super) fn all() -> Vec<Case> {
         ("records longer than packets", longer, CrashSetup { unit_bytes: 256, ..usual }),
         ("packets longer than a node", long, CrashSetup { nodes: 2, unit_bytes: 4096, ..usual }),
         ("no masked CAS", short, CrashSetup { masked_cas: false, ..usual }),
+        ("unlock by CAS", long, with(Options { unlock: Unlock::Cas, ..on })),
         ("no command combination", long, with(Options { combine: false, ..on })),
         ("no local queues", short, with(Options { hierarchical: false, ..on })),
-        ("READ chained to the lock's CAS", long, with(Options { chain_lock_read: true, ..on })),
+        ("READ when the lock is held", long, with(Options { chain_lock_read: ChainedRead::Never, ..on })),
     ];
     // These alone decide where keys go.
     let placing = |parameters: &Parameters| (parameters.key_bytes, parameters.leaf_span, parameters.neighborhood);

@@ -43,6 +43,8 @@ pub struct CrashSetup {
     pub unit_bytes: u32,
     /// The fabric has masked CAS.
     pub masked_cas: bool,
+    /// WRITEs land their lines in ascending order: a death leaves the front part of one.
+    pub ascending: bool,
     /// How numbers become keys; `None`: in bytes next to each other.
     pub digits: Option<Digits>,
     /// What an answer means, where keys have owners.
@@ -58,6 +60,7 @@ impl Default for CrashSetup {
             device: false,
             unit_bytes: 64,
             masked_cas: true,
+            ascending: false,
             digits: None,
             level: Level::default(),
         }

@@ -93,7 +93,7 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
     let mut sum = Enumeration { cases: 1, ..Enumeration::default() };
     let dry = run(case, None, Mode::Read, None);
     sum.add(&dry, || format!("{}: nobody dies", case.name));
-    let all = crash_points(&dry.victim);
+    let all = crash_points(&dry.victim, case.setup.ascending);
     sum.points = all.len() as u64;
     let tried = thin(&all, points_max);
     let mut worth = Vec::new();
@@ -117,7 +117,7 @@ pub fn enumerate(case: &Case, points_max: usize, repairs_max: usize) -> Enumerat
     let each = repairs_max.checked_div(chosen.len()).unwrap_or(0).max(1);
     for (number, (crash_point, mode, survivor)) in chosen.into_iter().enumerate() {
         // Before the lease is over there are only READs and lost CASes. The recovery itself matters.
-        let repairs: Vec<CrashPoint> = crash_points(survivor)
+        let repairs: Vec<CrashPoint> = crash_points(survivor, case.setup.ascending)
             .into_iter()
             .filter(|crash_point| survivor[crash_point.submit].iter().any(recovers))
             .collect();

@@ -405,8 +405,9 @@ impl SerialFabric {
 }
 
 /// Every crash point of an operation that made these submits. Chains of one submit to several memory nodes are cut
-/// independently of one another; where one ends within a WRITE the others are empty or whole.
-pub fn crash_points(submits: &[Vec<SeenRequest>]) -> Vec<CrashPoint> {
+/// independently of one another; where one ends within a WRITE the others are empty or whole. `ascending`: WRITEs land their lines
+/// in ascending order, so only a front part of one can be there.
+pub fn crash_points(submits: &[Vec<SeenRequest>], ascending: bool) -> Vec<CrashPoint> {
     let mut crash_points = Vec::new();
     for (submit, seen) in submits.iter().enumerate() {
         let mut nodes: Vec<u16> = seen.iter().map(|seen| seen.node).collect();
@@ -438,7 +439,8 @@ pub fn crash_points(submits: &[Vec<SeenRequest>]) -> Vec<CrashPoint> {
                     continue;
                 }
                 for units in 1..next.units {
-                    for part in [Part::Front(units), Part::Back(units)] {
+                    let parts = [Part::Front(units), Part::Back(units)];
+                    for part in parts.into_iter().take(if ascending { 1 } else { 2 }) {
                         let mut combination = combination.clone();
                         combination[which].part = Some(part);
                         combinations.push(combination);

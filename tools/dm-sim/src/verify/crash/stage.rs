@@ -30,7 +30,7 @@ use dm_core::operation::{Cause, OpError, OperationKind};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::row::{Joiner, Member};
-use dm_core::verbs::{Label, LaneId, Request, Verb};
+use dm_core::verbs::{Assumptions, Label, LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::with_index;
 use std::collections::BTreeMap;
@@ -98,7 +98,9 @@ impl Case {
 }
 
 fn config(case: &Case) -> Config {
+    let ascending = if case.setup.ascending { Assumptions::WRITE_ASCENDING } else { Assumptions::empty() };
     Config {
+        granted: Config::RDMA_HOST.union(ascending),
         device_bytes: if case.setup.device { 4096 } else { 0 },
         crash_atomic_bytes: case.setup.unit_bytes,
         masked_atomics: case.setup.masked_cas,
@@ -229,7 +231,7 @@ pub(in crate::verify) fn with_stage(
         Ok(recoveries) => recoveries,
         Err(error) => return ran.findings.push(error.to_string()),
     };
-    let place = walk::place(&geometry, &config, walk::everything(), 0);
+    let place = walk::place(&geometry, &config, config.guarantees(), 0);
     let open = |number: usize, then: &mut dyn FnMut(&dyn Opened)| {
         let (epochs, pins) = (Epochs::new(), (0..lanes_of(number)).map(|_| Pin::default()).collect::<Vec<_>>());
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });

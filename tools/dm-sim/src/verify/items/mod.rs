@@ -14,7 +14,7 @@ use stretched::Stretch;
 
 /// A kind of tree that can have items over it.
 pub trait Below: TreeKind {
-    /// Name of the items over it.
+    /// Name of keys and values of any length over it.
     const ITEMS: &'static str;
     /// The same on a command line.
     const ITEMS_OPTION: &'static str;
@@ -46,7 +46,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
         let (sizes, stretch) = (entry_sizes(rng), stretch(rng));
-        case.parameters = case.parameters.below.resized(sizes.0, sizes.1).with_items(stretch.parameters());
+        case.parameters = case.parameters.below.resized(sizes.0, sizes.1).with_any_length(stretch.parameters());
         spend(&mut case, stretch, rng);
         case
     }

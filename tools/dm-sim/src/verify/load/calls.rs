@@ -7,6 +7,7 @@ use crate::driver::Op;
 use crate::verify::coding::Coding;
 use crate::verify::subject::Opened;
 use crate::verify::wide::WideOption;
+use dm_core::index::forward::Forwarder;
 use dm_core::lane::Lane;
 use dm_core::operation::{Operation, OperationKind, Outcome};
 
@@ -89,8 +90,9 @@ impl Load<'_, '_> {
         if odd(WideOption::ScanNothing) {
             (limit, asked) = (0, 0);
         }
+        let down = odd(WideOption::ScansDown);
         let high = high.map(|high| high.min(key_max));
-        (key, Call::Scan { after, high, limit }, asked)
+        (key, Call::Scan { after, high, limit, down }, asked)
     }
 
     pub(super) fn learn(&mut self, operation: OpId, answer: Answer) {
@@ -115,11 +117,11 @@ pub fn start<'a>(
     deadline_ns: u64,
 ) -> Op<'a, Ended> {
     let asked = if let Call::Scan { limit, .. } = call { limit } else { 0 };
-    start_asking(index, lane, coding, key, (call, asked), deadline_ns)
+    start_asking(index, lane, coding, key, (call, asked), deadline_ns, None)
 }
 
 /// Puts the arguments into the lane's scratch and makes the future. With a `deadline_ns` of 0, the index's own deadline
-/// holds. A scan asks for `asked` records.
+/// holds. A scan asks for `asked` records. With a `forwarder` the owner of the key executes the operation.
 pub(super) fn start_asking<'a>(
     index: &'a dyn Opened,
     lane: &'a Lane<'_>,
@@ -127,6 +129,7 @@ pub(super) fn start_asking<'a>(
     key: u64,
     (call, asked): (Call, u32),
     deadline_ns: u64,
+    forwarder: Option<Forwarder>,
 ) -> Op<'a, Ended> {
     let plan = index.plan();
     lane.port().with(|scratch| {
@@ -143,7 +146,9 @@ pub(super) fn start_asking<'a>(
         }
     });
     let operation = match call {
-        Call::Scan { after, high, .. } => Operation { after, bounded: high.is_some(), ..Operation::scan(asked) },
+        Call::Scan { after, high, down, .. } => {
+            Operation { after, bounded: high.is_some(), down, ..Operation::scan(asked) }
+        }
         _ => Operation::point(call.kind()),
     };
     let operation = Operation { deadline_ns, ..operation };
@@ -151,7 +156,11 @@ pub(super) fn start_asking<'a>(
         let plan = index.plan();
         // The results are read here and not when the response is reported: the future may end with requests that are
         // not submitted yet, and those take the scratch along.
-        match index.execute(lane, operation).await {
+        let ended = match &forwarder {
+            None => index.execute(lane, operation).await,
+            Some(forwarder) => index.forward(lane, operation, forwarder).await,
+        };
+        match ended {
             Err(error) => Ended::Failed(error),
             Ok(Outcome::Page { records, more }) => lane.port().with(|scratch| {
                 let record = |position| {

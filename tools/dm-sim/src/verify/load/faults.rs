@@ -169,7 +169,7 @@ impl<'a> Load<'a, '_> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
-            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep => {
+            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Serve => {
                 *self.doing(at) = Doing::Settling(None);
             }
             Doing::Settling(_) => {}
@@ -205,6 +205,7 @@ impl<'a> Load<'a, '_> {
                 | Doing::Sweep(_)
                 | Doing::Move
                 | Doing::Keep
+                | Doing::Serve
                 | Doing::Join => None,
             };
             if let Some(operation) = operation {

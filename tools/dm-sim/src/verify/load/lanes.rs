@@ -123,6 +123,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         if !self.has_opened(at.compute_node) {
             return None;
         }
+        if let Some(serves) = self.serve(at) {
+            return Some(serves);
+        }
         let (index, lane) = self.lane(at);
         if self.left > 0
             && self.draw.turns_percent > 0
@@ -167,7 +170,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
         *self.doing(at) = Doing::Operation(operation);
-        Some(start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns))
+        Some(start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns, self.forwarder.clone()))
     }
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
@@ -210,6 +213,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.fail(Some(operation), error);
             }
+            (Doing::Serve, Ended::Served(answer, result)) => self.served(at, answer, result),
             // After a failed request, the next sweep, turn or orphan collection does the work.
             (Doing::Sweep(_), Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
             | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
@@ -261,7 +265,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep
+            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Serve
                 if lane.is_unsettled() =>
             {
                 *self.doing(at) = Doing::Doubt(None);
@@ -284,6 +288,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         }
         self.look_for_chunks(driver);
         self.explain(driver.world());
+        self.pass_calls(driver);
         self.close_inherited(driver);
         if let Some(clocks) = &mut self.clocks
             && let Some(next_ns) = driver.next_ns()

@@ -7,8 +7,8 @@ use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
 use crate::run::{Alone, block_on};
 use crate::verify::accounting::{Account, Chunk, Node, account};
-use crate::verify::clocks::Clocks;
-use crate::verify::coding::GARBAGE;
+use crate::verify::clocks::{self, Clocks};
+use crate::verify::coding::{Coding, GARBAGE};
 use crate::verify::damage::LATE_NS;
 use crate::verify::faults::{FaultKind, InjectedFaults};
 use crate::verify::load::{Ended, start};
@@ -16,11 +16,12 @@ use crate::verify::report::{Finding, History};
 use crate::verify::subject::{AfterDeath, HeldLock};
 use crate::verify::tolerance::{Circumstances, Excuses, Failed};
 use crate::verify::wide::WideOption;
+use dm_core::index::PART_KEPT_US;
 use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
-use dm_core::operation::OpError;
+use dm_core::operation::{Cause, OpError};
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 
@@ -47,9 +48,16 @@ impl Stage<'_> {
             }
         }
         let has_owners = self.opened[0].has_owners();
+        if has_owners && self.setup.draw.wide.has(WideOption::SmallPool) {
+            let Some(reader) = self.with_a_log(lanes, &alive, &history.injected) else { return };
+            alive.swap(0, reader);
+        }
         if has_owners {
             // They end recoveries that they have begun, too.
             self.leave(lanes, &alive, history.injected.down.is_some());
+        }
+        if has_owners && self.setup.subject.after_death() == AfterDeath::Bounded {
+            self.let_kept_ranges_lapse(lanes, &alive);
         }
         if has_owners && let Some(clocks) = self.setup.clocks(&self.opened, now_ns) {
             self.take_entries_of_the_dead(lanes, &alive, &history.injected, (now_ns, clocks));
@@ -120,7 +128,7 @@ impl Stage<'_> {
             // Damage may give a reader keys that nobody has inserted, but never lower ones. From bytes that are no key at
             // all the judge cannot go on.
             for page in 0.. {
-                let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
+                let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32, down: false };
                 let run =
                     block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.setup.draw.deadline_ns));
                 match run.map(|run| run.result) {
@@ -149,6 +157,19 @@ impl Stage<'_> {
         self.findings.extend(wrong.into_iter().chain(goes_back).map(Finding::Structure));
     }
 
+    /// Which of `alive` has a log, or finds room for one: it can read the keys of all others. `None`: those that had one are dead,
+    /// and the pool is full.
+    fn with_a_log(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], injected: &InjectedFaults) -> Option<usize> {
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        injected.down.iter().for_each(|node| fabric.set_down(*node));
+        alive.iter().position(|&node| {
+            let (index, lane) = (self.opened[node], &lanes[node][0]);
+            let _ = block_on(lane, &mut fabric, index.settle(lane));
+            let opened = block_on(lane, &mut fabric, index.parts(lane)).map(|run| run.result);
+            !matches!(opened, Ok(Err(OpError { cause: Cause::PoolFull, .. })))
+        })
+    }
+
     /// Compute nodes that live give up what was asked for, and then all but the first one what they own. `excused`: a memory node
     /// is down.
     fn leave(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], excused: bool) {
@@ -173,6 +194,19 @@ impl Stage<'_> {
         }
     }
 
+    /// One compute node looks at the owner of every key, and time passes: where nobody is recovered, a range that is kept for
+    /// another compute node is taken by anybody only after a while.
+    fn let_kept_ranges_lapse(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
+        let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.setup.coding);
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        for key in 0..u64::from(self.setup.draw.keys) {
+            let doing = start(index, lane, coding, key, Call::Get, self.setup.draw.deadline_ns);
+            let _ = block_on(lane, &mut fabric, doing);
+            let _ = block_on(lane, &mut fabric, index.settle(lane));
+        }
+        clocks::show(clocks::now_us() + PART_KEPT_US);
+    }
+
     /// Time passes, and one compute node takes the entries of those that have died: no sweep frees a row that an entry names.
     fn take_entries_of_the_dead(
         &mut self,
@@ -187,33 +221,43 @@ impl Stage<'_> {
         }
         let Some(lease) = self.opened[alive[0]].lease().filter(|_| !injected.dead.is_empty()) else { return };
         let (index, lane, coding) = (self.opened[alive[0]], &lanes[alive[0]][0], self.setup.coding);
-        // Once to look, and once to look whether a heartbeat has come.
-        for is_last in [false, true] {
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        let parts = block_on(lane, &mut fabric, index.parts(lane)).ok().and_then(|run| run.result.ok()).unwrap_or(0);
+        let limit = index.plan().page_records() as u32;
+        // Once to look at an owner, and once to look whether a heartbeat has come. A scan looks at one owner after the other.
+        let last = 1 + parts;
+        for pass in 0..=last {
             clocks.tick(now_ns, self.world.memories_mut(), &injected.dead);
             let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
             injected.down.iter().for_each(|node| fabric.set_down(*node));
-            for key in 0..u64::from(self.setup.draw.keys) {
-                let got = block_on(
-                    lane,
-                    &mut fabric,
-                    start(index, lane, coding, key, Call::Get, self.setup.draw.deadline_ns),
-                );
+            let mut run = |coding, key, call| {
+                let doing = start(index, lane, coding, key, call, self.setup.draw.deadline_ns);
+                let ended = block_on(lane, &mut fabric, doing).map(|run| run.result);
                 let _ = block_on(lane, &mut fabric, index.settle(lane));
-                if let (true, None, Ok(Ended::Failed(error))) = (is_last, injected.down, got.map(|run| run.result)) {
+                ended
+            };
+            // Those in the middle are for entries that have no keys.
+            for key in (0..u64::from(self.setup.draw.keys)).filter(|_| pass < 2 || pass == last) {
+                let got = run(coding, key, Call::Get);
+                if let (true, None, Ok(Ended::Failed(error))) = (pass == last, injected.down, got) {
                     self.findings.push(Finding::Structure(format!("nobody can take key {key} over: {error}")));
                 }
             }
-            // Where keys are far apart, an entry may have none. A scan of everything meets it.
-            let (mut key, mut after, limit) = (0, false, index.plan().page_records() as u32);
+            // Where keys are far apart, or all at an edge, an entry may have none. A scan of everything meets it: one from the
+            // least bytes to the first record, and one behind that.
+            let first = run(Coding::shifted(0), 0, Call::Scan { after: false, high: None, limit: 1, down: false });
+            let mut is_all = matches!(first, Ok(Ended::Page(..)));
+            let (mut key, mut after) = (0, false);
             for _ in 0..=self.setup.draw.keys {
-                let call = Call::Scan { after, high: None, limit };
-                let page = start(index, lane, coding, key, call, self.setup.draw.deadline_ns);
-                let page = block_on(lane, &mut fabric, page).map(|run| run.result);
-                let _ = block_on(lane, &mut fabric, index.settle(lane));
+                let page = run(coding, key, Call::Scan { after, high: None, limit, down: false });
+                is_all &= matches!(page, Ok(Ended::Page(..)));
                 let Ok(Ended::Page(records, true)) = page else { break };
                 (key, after) = records.last().map_or((key, after), |(last, _)| (*last, true));
             }
             now_ns += lease.config().lease_ns() / 2;
+            if is_all && pass > 0 {
+                break;
+            }
         }
     }
 
@@ -362,7 +406,7 @@ impl Stage<'_> {
         for page in 0..=self.setup.draw.keys as usize {
             let node = alive[page % alive.len()];
             let (index, lane) = (self.opened[node], &lanes[node][0]);
-            let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32 };
+            let call = Call::Scan { after, high: None, limit: index.plan().page_records() as u32, down: false };
             let now_ns = history.record.now_ns() + 1;
             let operation = history.record.invoke(LaneAt::new(node as u16, 0), now_ns, key, call);
             let run = block_on(lane, &mut fabric, start(index, lane, coding, key, call, self.setup.draw.deadline_ns));

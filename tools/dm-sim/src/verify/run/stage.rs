@@ -19,10 +19,13 @@ use crate::verify::tolerance::Excuses;
 use crate::verify::wide::{WIDE_OPTIONS, WideOption, WideOptions};
 use crate::workload::run_workload;
 use crate::world::World;
+use dm_core::index::forward::{Forwarder, ROOM_BYTES};
 use dm_core::lane::Lane;
+use dm_core::layout::LINE_BYTES;
 use dm_core::marks::MARKS_MAX;
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::SCRATCH_BYTES;
+use dm_core::remote::catalog::IndexNumber;
 use dm_core::verbs::LaneId;
 use std::cell::Cell;
 
@@ -32,12 +35,14 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::ScanOverPage)
     .without(WideOption::ScanInverted)
     .without(WideOption::ScanPastEnd)
+    .without(WideOption::ScansDown)
     .without(WideOption::LastScan)
     .without(WideOption::ShortLeases)
     .without(WideOption::LeaseClocks)
     .without(WideOption::Sweeps)
     .without(WideOption::SmallPool)
     .without(WideOption::Moves)
+    .without(WideOption::Forward)
     .without(WideOption::Rejoin);
 
 /// Of an insert of the items over an index, which has thirty requests, so many were long, once in some thousand histories.
@@ -100,6 +105,11 @@ impl Setup<'_> {
         drivers: DriverConfig,
     ) -> History {
         let mut bytes = opened.iter().map(|index| index.plan().total_bytes).max().unwrap_or(0);
+        // Messages lie behind all that the index uses.
+        let messages = bytes.next_multiple_of(LINE_BYTES)..bytes.next_multiple_of(LINE_BYTES) + ROOM_BYTES;
+        if self.draw.wide.has(WideOption::Forward) {
+            bytes = messages.end;
+        }
         if !self.draw.later_lanes.is_empty() {
             // Joins need some, too.
             bytes = bytes.max(SCRATCH_BYTES);
@@ -120,6 +130,7 @@ impl Setup<'_> {
         let lanes: Vec<&[Lane<'_>]> = lanes.iter().map(Vec::as_slice).collect();
         let mut record = check::History::new();
         record.has_owners = opened[0].has_owners();
+        record.outlives_callers = self.draw.wide.has(WideOption::Forward);
         if let Err(why) = self.fill(opened, &lanes, world, &mut record) {
             return empty_history(vec![Finding::Setup(why)]);
         }
@@ -127,6 +138,8 @@ impl Setup<'_> {
         let claimed = Cell::default();
         let newcomers = Newcomers::new(&claimed);
         let mut load = Load::new(self.draw, self.subject, opened, (&lanes, newcomers), record, self.operations);
+        let forwards = IndexNumber::new(0).filter(|_| self.draw.wide.has(WideOption::Forward));
+        load.forwarder = forwards.map(|index| Forwarder { index, room: messages });
         load.damage = self.damage.then(|| Damage::new(self.draw.seed));
         load.clocks = self.clocks(opened, 0);
         let driver = Driver::new(world, &lanes, drivers);
@@ -298,13 +311,15 @@ impl Playing<'_, '_> {
 impl Stage<'_> {
     /// What this history excuses.
     pub(super) fn excuses(&self) -> Excuses {
+        let forwards = self.setup.draw.wide.has(WideOption::Forward);
         Excuses {
             after_death: self.setup.subject.after_death(),
             deadline_ns: self.setup.draw.deadline_ns,
-            has_slow_requests: self.setup.draw.deadline_ns <= slow_ns(&self.setup.draw.fabric.delays),
+            has_slow_requests: self.setup.draw.deadline_ns <= slow_ns(&self.setup.draw.fabric.delays) || forwards,
             is_short: self.opened.iter().any(|index| index.capacity() < u64::from(self.setup.draw.keys)),
             fences_itself: self.setup.draw.wide.has(WideOption::LeaseClocks),
             has_epochs: self.opened.iter().any(|index| index.has_epochs()),
+            forwards,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, Scenario, cross, evens};
 use dm_core::btree::Options;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::sherman::parameters::Parameters;
 
@@ -63,10 +64,11 @@ pub(super) fn all() -> Vec<Case> {
         ("packets of 256 bytes", long, CrashSetup { unit_bytes: 256, ..usual }),
         ("records longer than packets", longer, CrashSetup { unit_bytes: 256, ..usual }),
         ("packets longer than a node", long, CrashSetup { nodes: 2, unit_bytes: 4096, ..usual }),
+        ("unlock by CAS", long, with(Options { unlock: Unlock::Cas, ..on })),
         ("no command combination", long, with(Options { combine: false, ..on })),
         ("no local queues", long, with(Options { hierarchical: false, ..on })),
         ("whole-node writes", short, with(Options { entry_writes: false, ..on })),
-        ("READ chained to the lock's CAS", long, with(Options { chain_lock_read: true, ..on })),
+        ("READ when the lock is held", long, with(Options { chain_lock_read: ChainedRead::Never, ..on })),
     ];
     cross(&variants.map(|(name, parameters, setup)| (name, parameters.into(), setup)), |_| scenarios())
 }

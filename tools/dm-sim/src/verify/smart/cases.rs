@@ -3,6 +3,7 @@
 use crate::verify::coding::Digits;
 use crate::verify::crash::cases::{Case, CrashSetup, CutOperation, KEYS, Scenario, cross, evens};
 use dm_core::btree::Options;
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::operation::OperationKind::{Delete, Get, Insert, Update, UpdateIf, Upsert};
 use dm_core::smart::parameters::Parameters;
 use dm_host::kinds::IndexParameters;
@@ -32,7 +33,15 @@ pub(super) fn all() -> Vec<Case> {
         ("no masked CAS", long, CrashSetup { masked_cas: false, ..usual }),
         ("no command combination", long, with(Options { combine: false, ..on })),
         ("no local queues", long, with(Options { hierarchical: false, ..on })),
-        ("READ chained to the lock", long, with(Options { chain_lock_read: true, ..on })),
+        ("READ when the lock is held", long, with(Options { chain_lock_read: ChainedRead::Never, ..on })),
+        ("unlock by CAS", short, with(Options { unlock: Unlock::Cas, ..on })),
+        ("unlock by a WRITE of its own", short, with(Options { unlock: Unlock::Write, ..on })),
+        ("lines land ascending", long, CrashSetup { ascending: true, ..usual }),
+        (
+            "lines land ascending, packets of 256 bytes",
+            longer,
+            CrashSetup { ascending: true, unit_bytes: 256, ..usual },
+        ),
         ("batches", long, with(Options { rdwc: true, ..on })),
     ];
     let variants: Vec<(&str, IndexParameters, CrashSetup)> =

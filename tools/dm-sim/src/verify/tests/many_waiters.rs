@@ -9,7 +9,9 @@ use crate::verify::subject::Opened;
 use crate::verify::tree::{FREE_LIST_HOLDS_ALL, TreeCase};
 use crate::verify::walk;
 use crate::world::World;
+use dm_core::btree::Options;
 use dm_core::lane::{Lane, Stage};
+use dm_core::locks::{ChainedRead, Unlock};
 use dm_core::membership::UNIT_BYTES_MIN;
 use dm_core::operation::{OpError, Operation, OperationKind, Outcome, Part};
 use dm_core::verbs::LaneId;
@@ -18,9 +20,13 @@ use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::IndexParameters;
 
 fn case(parameters: IndexParameters, lanes: u16, lease_ns: u64) -> TreeCase {
+    // The holder dies as soon as it has the lock. What it has posted by then shall not free it: neither a WRITE of data that
+    // frees the lock, too, nor one that follows a READ with the CAS.
+    let options = Options { chain_lock_read: ChainedRead::Never, unlock: Unlock::Cas, ..Options::default() };
+    let returned_nodes = FREE_LIST_HOLDS_ALL;
     TreeCase {
         parameters,
-        spending: Spending { cache_bytes: 1 << 16, returned_nodes: FREE_LIST_HOLDS_ALL, ..Spending::default() },
+        spending: Spending { cache_bytes: 1 << 16, returned_nodes, options, ..Spending::default() },
         lock_count: 61,
         // Redo records of so many lanes.
         chunk_bytes: 256 << 10,

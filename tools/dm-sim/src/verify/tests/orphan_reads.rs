@@ -58,7 +58,7 @@ fn case(items: bool) -> TreeCase {
     let (key_bytes, value_bytes) = if items { (16, 24) } else { (8, 32) };
     let below: IndexParameters =
         sherman::parameters::Parameters { key_bytes, value_bytes, leaf_span: 8, inner_span: 32 }.into();
-    let parameters = if items { below.below.with_items(ITEMS) } else { below };
+    let parameters = if items { below.below.with_any_length(ITEMS) } else { below };
     let spending = Spending { cache_bytes: 8 << 20, returned_nodes: FREE_LIST_HOLDS_ALL, ..Spending::default() };
     TreeCase {
         parameters,

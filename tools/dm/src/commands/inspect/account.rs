@@ -92,7 +92,7 @@ pub(super) fn account(
             let bytes = match grant.kind {
                 ChunkKind::Leaf => node_bytes.0,
                 ChunkKind::Inner => node_bytes.1,
-                ChunkKind::Items => {
+                ChunkKind::Block => {
                     let (start, chunk_bytes) = ((NodeId(number), geometry.chunk_offset(chunk)), geometry.chunk_bytes);
                     let blocks = &mut account.blocks;
                     let free_bytes = blocks.add_chunk(fabric, lane, start, chunk_bytes, longest_block_bytes)?;

@@ -177,7 +177,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             // Before this program joins, and has places of its own.
             let (entry, parameters) = memory.pool.find_index(&index.name).map_err(Failure::run)?;
             let places = parameters.node_bytes();
-            let longest_block_bytes = parameters.items.as_ref().map_or(0, Parameters::longest_place_bytes);
+            let longest_block_bytes = parameters.any_length.as_ref().map_or(0, Parameters::longest_place_bytes);
             if kinds::is_radix(&parameters) {
                 index.radix_memory = Some(with_read_access(&memory.pool, |fabric, lane| {
                     radix::account(&memory.pool, fabric, lane, entry.number, (places.0, longest_block_bytes))
@@ -202,7 +202,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                     if let Some(account) = &mut index.radix_memory {
                         account.reached(&census, places.0);
                     }
-                    if parameters.items.is_some() && census.records > 0 {
+                    if parameters.any_length.is_some() && census.records > 0 {
                         let mean = |bytes: u64| Some(bytes as f64 / census.records as f64);
                         index.key_mean_bytes = mean(census.item_bytes.0);
                         index.value_mean_bytes = mean(census.item_bytes.1);

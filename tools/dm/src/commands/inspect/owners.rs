@@ -14,7 +14,7 @@ use dm_core::layout::LINE_BYTES;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexEntry, IndexNumber};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::owners::{Owner, OwnerWord, TableHeader, word_at};
+use dm_core::remote::owners::{LoadWord, Owner, OwnerWord, TableHeader, word_at};
 use dm_core::remote::{HOME, NodeGeometry};
 use dm_core::verbs::{Label, NodeId, Request};
 use dm_host::fabric::any::AnyFabric;
@@ -82,8 +82,16 @@ pub(super) struct RingView {
     broken: Option<String>,
 }
 
-/// A range of keys: its first key, and its ownership word.
-pub(in crate::commands) type KeyRange = (Vec<u8>, OwnerWord);
+/// A range of keys, as the ownership table has it.
+#[derive(Clone, Debug)]
+pub(in crate::commands) struct KeyRange {
+    /// Its first key.
+    pub(in crate::commands) low: Vec<u8>,
+    /// Who has it.
+    pub(in crate::commands) word: OwnerWord,
+    /// How many operations come for it.
+    pub(in crate::commands) load: LoadWord,
+}
 
 /// Read access to a pool.
 pub(in crate::commands) struct Access<'a, 'm> {
@@ -124,7 +132,7 @@ impl Access<'_, '_> {
         Ok(Some(ownership))
     }
 
-    /// The ranges of the keys of an index, in the order of keys: the first key, and the word. `None`: its keys have no owners, or no
+    /// The ranges of the keys of an index, in the order of keys. `None`: its keys have no owners, or no
     /// compute node has opened it yet.
     pub(in crate::commands) fn ranges(&mut self, entry: &IndexEntry) -> Result<Option<Vec<KeyRange>>, Failure> {
         if entry.owners.is_null() {
@@ -145,9 +153,13 @@ impl Access<'_, '_> {
         }
         let incarnation = self.pool.descriptions()[0].identity.pool_incarnation;
         let table = Table::decode(shape, entry.number, incarnation, &image).map_err(|error| bad(error.to_string()))?;
-        let mut ranges: Vec<_> =
-            (0..table.count()).map(|number| (table.boundary(number).to_vec(), table.word(number))).collect();
-        ranges.sort_by(|(low, _), (other, _)| low.cmp(other));
+        let range = |number| KeyRange {
+            low: table.boundary(number).to_vec(),
+            word: table.word(number),
+            load: table.load(number),
+        };
+        let mut ranges: Vec<_> = (0..table.count()).map(range).collect();
+        ranges.sort_by(|range, other| range.low.cmp(&other.low));
         Ok(Some(ranges))
     }
 

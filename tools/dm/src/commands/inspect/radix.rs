@@ -76,7 +76,7 @@ pub(super) fn account(
             let place_bytes = match kind {
                 ChunkKind::Leaf => leaf_bytes,
                 ChunkKind::Inner => UNIT_BYTES,
-                ChunkKind::Items => {
+                ChunkKind::Block => {
                     account.blocks.add_chunk(fabric, lane, (NodeId(number), start), bytes, longest_block_bytes)?;
                     continue;
                 }

@@ -175,13 +175,13 @@ impl Trial<'_> {
         let file = self.scratch.path().join("keys");
         std::fs::write(&file, keys).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut options = self.bounded(records, 0.3);
-        options.extend(["--index", kind.name(), "--items", "--value-bytes", "200", "--keys"].map(str::to_owned));
+        options.extend(["--index", kind.name(), "--any-length", "--value-bytes", "200", "--keys"].map(str::to_owned));
         options.push(file.display().to_string());
         for property in ["readproportion=0.5", "updateproportion=0.4", "scanproportion=0.1", "maxscanlength=50"] {
             options.extend(["-p".to_owned(), property.to_owned()]);
         }
         let pool = self.pool.clone();
-        self.bench(&format!("items {}", kind.name()), &pool, &options).map(drop)
+        self.bench(&format!("any length {}", kind.name()), &pool, &options).map(drop)
     }
 
     /// One bar of Sherman's Figure 5 (b).

@@ -25,7 +25,7 @@ const STATEMENTS: &[Statement] = &[
     Statement {
         text: "Nothing here has run on one",
         file: "README.md",
-        by: By::Tasks(&["litmus", "rate", "device memory", "engine", "workloads", "items"]),
+        by: By::Tasks(&["litmus", "rate", "device memory", "engine", "workloads", "any length"]),
     },
     Statement { text: "Soft-RoCE; no NIC tried", file: "README.md", by: By::Tasks(&["workloads"]) },
     Statement {
@@ -36,7 +36,7 @@ const STATEMENTS: &[Statement] = &[
     Statement {
         text: "keys and values of any length, over each of them",
         file: "README.md",
-        by: By::TasksOnAnyDevice(&["items"]),
+        by: By::TasksOnAnyDevice(&["any length"]),
     },
     Statement {
         text: "how a NIC orders requests, nor how fast it is",

@@ -200,13 +200,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         damage: arguments.damage,
         ..Settings::default()
     };
-    let JudgedName { kind, items } = arguments.index;
-    if items && (arguments.enumerate || arguments.matrix) {
-        return Err(Failure::Usage("--index items: --enumerate and --matrix are for the indexes below".to_owned()));
+    let JudgedName { kind, any_length } = arguments.index;
+    if any_length && (arguments.enumerate || arguments.matrix) {
+        return Err(Failure::Usage(
+            "--index any-length: --enumerate and --matrix are for keys and values of one size".to_owned(),
+        ));
     }
     macro_rules! kinds {
         ([$($Kind:ident $kind:ident),*]) => {
-            match (kind, items) {
+            match (kind, any_length) {
                 $(
                     (IndexKind::$Kind, false) => run_kind(dm_sim::verify::$Kind, arguments, settings),
                     (IndexKind::$Kind, true) => run_kind(ItemsOver(dm_sim::verify::$Kind), arguments, settings),

@@ -75,7 +75,8 @@ impl Stage<'_, '_> {
 
     pub(super) fn scan(&mut self, node: usize) -> Result<(), String> {
         let (index, lane) = (self.opened[node], &self.lanes[node]);
-        let future = ask(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64 });
+        let future =
+            ask(index, lane, self.case.coding(), 0, Call::Scan { after: false, high: None, limit: 64, down: false });
         let ended = self.fabric.drive(self.members[node].row.0, lane, future, None, &mut Vec::new());
         let Ok(Drive::Done(Ended::Page(page, false))) = &ended else { return Err(format!("a scan: {ended:?}")) };
         let page: BTreeMap<u64, u64> = page.iter().copied().collect();

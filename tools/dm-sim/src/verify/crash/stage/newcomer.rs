@@ -34,7 +34,7 @@ impl Stage<'_, '_> {
         let recovery = membership.recovery(&config.capabilities()).map_err(|error| error.to_string())?;
         let (epochs, pins) = (Epochs::new(), [Pin::default()]);
         let epochs = Some(Participant { epochs: &epochs, pins: &pins });
-        let place = walk::place(self.geometry, &config, walk::everything(), 0);
+        let place = walk::place(self.geometry, &config, config.guarantees(), 0);
         let here = Place { member, recovery: Some(&recovery), epochs, ..place };
         let mut ended = Ok(());
         let opened = with_index(&here, &case.parameters, &spending(case, 0, 1), |index| {

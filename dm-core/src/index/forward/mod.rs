@@ -1,0 +1,146 @@
+//! Operations that one compute node carries out for another: for an index whose keys have owners.
+//!
+//! ```text
+//!  the caller's lane                                   a lane of the owner
+//!   execute ─► NotOwner { row } ─► call of that row ─────► put the arguments into the scratch ─► execute
+//!      ▲                                                                                           │
+//!      │       the answer: an outcome and its bytes ◄──────────────────────────────────────────────┘
+//!      └────── NotOwner: the range moves, or has moved
+//! ```
+//!
+//! The lane asks the index first, which knows the owner of its key, or learns it with one READ. If that is another compute node,
+//! the lane [calls](crate::verbs::Verb::Call) it. The owner executes the operation like one of its own, on a lane of its own.
+//! **It never passes an operation on**: if it does not own the key any more, the caller looks again. So an operation is at two
+//! compute nodes at most, and lanes that serve wait for no lane that calls.
+//!
+//! **Round trips** of the caller: one READ and the call, beside what the owner does.
+//!
+//! **Linearization.** As the owner's operation, which lies within the call. An answer means at the caller what it means at the
+//! owner ([`Level`](crate::operation::Level)).
+//!
+//! **Calls that fail.** A call that nobody has begun to serve has no effect, and never will ([`Status::NotServed`]): the error is
+//! then [`Cause::NotOwner`]. One that was begun and not answered may have been carried out, or may be still: a change ends with
+//! [`Effect::Unknown`], a read with [`Effect::None`]. The fabric delivers a call once at most, so no change is made twice.
+//!
+//! **Scans** end where the range of an owner ends, and say that there may be more. The caller's next page begins at the next owner.
+//! A scan that finds nothing in front of another one's range is refused, and its key is then where that range begins: the caller
+//! goes on there.
+//! The page of another owner has as many records as an answer has room for.
+//!
+//! Messages come from another program, and are checked like all remote bytes: see [`message`].
+
+pub mod message;
+
+use crate::index::Index;
+use crate::lane::Lane;
+use crate::mutants::{Mutant, planted};
+use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
+use crate::registry::KEY_BYTES_MAX;
+use crate::remote::HOME;
+use crate::remote::catalog::IndexNumber;
+use crate::remote::lock_word::RowId;
+use crate::verbs::{CALL_BYTES_MAX, CallAnswer, Callee, Label, Request, Status};
+use core::ops::Range;
+use message::Answer;
+
+/// Bytes of scratch for the messages of a lane.
+pub const ROOM_BYTES: usize = CALL_BYTES_MAX;
+
+/// The first pause before a lane asks again where a key is that was not where it seemed to be, in ns. Each further one is twice
+/// as long.
+const PAUSE_NS: u64 = 20_000;
+/// The longest pause: a fraction of the time that a range takes to move.
+const PAUSE_NS_MAX: u64 = 2_000_000;
+
+/// What a lane needs to know to forward operations.
+#[derive(Clone, Debug)]
+pub struct Forwarder {
+    /// The index.
+    pub index: IndexNumber,
+    /// Where messages lie in the scratch of each lane: [`ROOM_BYTES`], behind all that the index uses.
+    pub room: Range<usize>,
+}
+
+/// Executes an operation here, or has the owner of its key execute it.
+pub async fn execute<I: Index>(
+    index: &I,
+    lane: &Lane<'_>,
+    operation: Operation,
+    forwarder: &Forwarder,
+) -> Result<Outcome, OpError> {
+    let (mut operation, mut pause_ns) = (operation, PAUSE_NS);
+    // Only a scan's key may change.
+    let is_scan = operation.kind == OperationKind::Scan;
+    let key = || is_scan.then(|| key_of(index, lane));
+    let mut from = key();
+    loop {
+        let ended = index.execute(lane, operation).await;
+        let Err(OpError { effect: Effect::None, cause: Cause::NotOwner { row, .. } }) = ended else { return ended };
+        // Nothing was found in front of another one's range, whose first key is not a cursor.
+        let begins = key();
+        operation.after &= begins == from || planted(Mutant::CURSOR_KEPT_AT_BORDER);
+        // Row 0: the range is between two owners, or the one it was kept for has to take it.
+        if row.0 != 0 {
+            match call_owner(index, lane, &operation, row, forwarder).await? {
+                Answer::Outcome(outcome) => return Ok(outcome),
+                Answer::Elsewhere => {}
+                Answer::Refused => return ended,
+            }
+        }
+        lane.check_deadline()?;
+        from = key();
+        if from != begins {
+            // It goes on at the next owner at once.
+            operation.after &= planted(Mutant::CURSOR_KEPT_AT_BORDER);
+            pause_ns = PAUSE_NS;
+            continue;
+        }
+        lane.port().call(Request::pause(pause_ns)).await?;
+        pause_ns = (2 * pause_ns).min(PAUSE_NS_MAX);
+    }
+}
+
+/// The operation's key.
+fn key_of<I: Index>(index: &I, lane: &Lane<'_>) -> [u8; KEY_BYTES_MAX] {
+    let mut key = [0; KEY_BYTES_MAX];
+    lane.port().with(|scratch| {
+        let bytes = index.plan().part(scratch, Part::Key);
+        key.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    });
+    key
+}
+
+/// Has the compute node of `row` execute an operation, whose arguments are in the scratch.
+async fn call_owner<I: Index>(
+    index: &I,
+    lane: &Lane<'_>,
+    operation: &Operation,
+    row: RowId,
+    forwarder: &Forwarder,
+) -> Result<Answer, OpError> {
+    let (plan, room) = (index.plan(), &forwarder.room);
+    // What is left of its time is the owner's.
+    let asked = Operation { deadline_ns: lane.remaining_ns(), ..*operation };
+    let bytes = lane.port().with(|scratch| {
+        let (front, behind) = scratch.split_at_mut_checked(room.start)?;
+        message::encode_request(&asked, forwarder.index, plan, front, behind)
+    });
+    let Some(bytes) = bytes else { return Ok(Answer::Refused) };
+    let callee = Callee::compute_node(row.0, forwarder.index.get());
+    let call = Request::call(Label::Forward, HOME, room.start, bytes, room.len());
+    let answered = match lane.port().call(call.to(callee, asked.wait_ns())).await {
+        Ok(completion) => CallAnswer(completion.value),
+        Err(error) if matches!(error.status, Status::NotServed | Status::Unsupported) => return Ok(Answer::Refused),
+        Err(error) => {
+            let changes = !matches!(operation.kind, OperationKind::Get | OperationKind::Scan);
+            let is_unknown = changes && !planted(Mutant::LOST_CALL_HARMLESS);
+            let effect = if is_unknown { Effect::Unknown } else { Effect::None };
+            return Err(OpError { effect, cause: error.into() });
+        }
+    };
+    lane.port().with(|scratch| {
+        let (front, behind) = scratch.split_at_mut_checked(room.start).unwrap_or_default();
+        let answer = behind.get(..answered.bytes()).unwrap_or_default();
+        message::decode_answer(answer, operation, row, plan, front)
+    })
+}

@@ -1,0 +1,90 @@
+//! Lanes that execute operations of other compute nodes, where keys have owners.
+
+use super::{Doing, Ended, Load};
+use crate::calls::Arrived;
+use crate::compute_node::ComputeNode;
+use crate::driver::{Driver, LaneAt, Op};
+
+use crate::verify::wide::WideOption;
+use dm_core::index::forward::message;
+use dm_core::operation::{Cause, OpError};
+use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::CALL_BYTES_MAX;
+
+/// Calls on their way through the load.
+#[derive(Debug, Default)]
+pub(super) struct Forwards {
+    /// They wait for a lane of their compute node.
+    inbox: Vec<(ComputeNode, Arrived)>,
+    /// A lane executes what they ask for.
+    serving: Vec<(LaneAt, Arrived)>,
+    /// What is answered before the next step.
+    answers: Vec<(Arrived, Vec<u8>)>,
+}
+
+impl<'a> Load<'a, '_> {
+    /// Executes a call that waits for a lane of this compute node, if there is one.
+    pub(super) fn serve(&mut self, at: LaneAt) -> Option<Op<'a, Ended>> {
+        let call = loop {
+            let first = self.forwards.inbox.iter().position(|(node, _)| *node == at.compute_node)?;
+            let (_, call) = self.forwards.inbox.remove(first);
+            if call.take() {
+                break call;
+            }
+        };
+        let number = self.forwarder.as_ref()?.index;
+        let (index, lane) = self.lane(at);
+        let (request, answer_bytes) = (call.request.clone(), call.answer_bytes);
+        self.forwards.serving.push((at, call));
+        *self.doing(at) = Doing::Serve;
+        Some(Box::pin(async move {
+            let plan = index.plan();
+            let asked =
+                lane.port().with(|scratch| message::decode_request(&request, number, plan, answer_bytes, scratch));
+            let Some(operation) = asked else { return Ended::Served(message::not_here().to_vec(), Ok(())) };
+            let result = index.execute(lane, operation).await;
+            lane.port().with(|scratch| {
+                let mut answer = vec![0; CALL_BYTES_MAX];
+                let bytes = message::encode_answer(&result, plan, scratch, &mut answer);
+                answer.truncate(bytes);
+                Ended::Served(answer, result.map(drop))
+            })
+        }))
+    }
+
+    /// A lane has executed what a call asks for.
+    pub(super) fn served(&mut self, at: LaneAt, answer: Vec<u8>, result: Result<(), OpError>) {
+        self.met[WideOption::Forward as usize] += u64::from(result.is_ok());
+        if let Some(serving) = self.forwards.serving.iter().position(|(lane, _)| *lane == at) {
+            self.forwards.answers.push((self.forwards.serving.swap_remove(serving).1, answer));
+        }
+        // What its caller is told says less.
+        if let Err(error) = result
+            && matches!(error.cause, Cause::Corrupt { .. } | Cause::BadInput(_))
+        {
+            self.fail(None, error);
+        }
+    }
+
+    /// Answers are posted, and calls come in. What a lane was dropped over is not answered; what a dead compute node was asked
+    /// is never taken.
+    pub(super) fn pass_calls(&mut self, driver: &mut Driver<'a, '_, Ended>) {
+        if self.forwarder.is_none() {
+            return;
+        }
+        for (call, answer) in std::mem::take(&mut self.forwards.answers) {
+            driver.world().answer(&call, &answer);
+        }
+        let doing = &self.doing;
+        let is_serving = |at: &LaneAt| doing[usize::from(at.compute_node.0)][usize::from(at.lane)] == Doing::Serve;
+        self.forwards.serving.retain(|(at, _)| is_serving(at));
+        let (dead, opened) = (&self.injected.dead, self.opened.len());
+        self.forwards.inbox.retain(|(node, _)| !dead.contains(node));
+        let world = driver.world();
+        for call in world.take_arrived() {
+            let tenant = call.callee.row().and_then(|row| world.tenant(RowId(row)));
+            let node = tenant.filter(|node| usize::from(node.0) < opened && !dead.contains(node));
+            self.forwards.inbox.extend(node.map(|node| (node, call)));
+        }
+    }
+}
