@@ -54,7 +54,10 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         }
         // It stays so if this future is dropped.
         self.bulk().lock().broken = true;
-        let result = self.append_to(lane, &mut load).await;
+        let mut result = self.append_to(lane, &mut load).await;
+        if load.broken {
+            result = self.give_up(lane, &mut load, result).await;
+        }
         *self.bulk().lock() = load;
         result
     }
@@ -73,12 +76,26 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
         if load.levels == 0 {
             open_first!(self, lane, load);
         }
+        let mut result = Ok(());
         if cuts {
             load.subtrees = load.subtrees.wrapping_add(1);
-            self.close_leaf(lane, &mut load).await?;
+            result = self.close_leaf(lane, &mut load).await;
+            if result.is_err() {
+                result = self.give_up(lane, &mut load, result).await;
+            }
         }
         *self.bulk().lock() = load;
-        Ok(())
+        result
+    }
+
+    /// Returns the nodes of a load that cannot continue. If a request has failed, nobody knows what it has written: then the
+    /// nodes wait until this compute node has departed, and another one collects them.
+    async fn give_up(&self, lane: &Lane<'_>, load: &mut BulkLoad, why: Result<(), OpError>) -> Result<(), OpError> {
+        let lost = core::mem::replace(load, BulkLoad::broken());
+        if let Err(OpError { cause: Cause::PoolFull | Cause::BadInput(_), .. }) = why {
+            self.give_load_back(lane, &lost, false).await?;
+        }
+        why
     }
 
     async fn append_to(&self, lane: &Lane<'_>, load: &mut BulkLoad) -> Result<(), OpError> {
@@ -135,23 +152,28 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
             cause: error.into(),
         })?;
         if old.value != 0 {
-            self.give_load_back(lane, &load).await?;
+            self.give_load_back(lane, &load, true).await?;
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
         self.tree().root.set(root, top as u8);
         Ok(())
     }
 
-    /// Returns the nodes of a load that is written and has lost: nothing leads to them, and their levels are chains. What
-    /// cannot be READ waits until this compute node has departed, and another one collects it.
-    async fn give_load_back(&self, lane: &Lane<'_>, load: &BulkLoad) -> Result<(), OpError> {
+    /// Returns the nodes of a load to which nothing leads: its levels are chains. The open ones, which end them, are written
+    /// if `is_written`. What cannot be READ waits until this compute node has departed, and another one collects it.
+    async fn give_load_back(&self, lane: &Lane<'_>, load: &BulkLoad, is_written: bool) -> Result<(), OpError> {
         for level in 0..load.levels.min(LEVELS_AT_ONCE) {
             let class = if level == 0 { NodeClass::Leaf } else { NodeClass::Inner };
-            let (mut address, last) = (load.first[level], load.open[level].fresh.address);
+            let (mut address, open) = (load.first[level], load.open[level].fresh);
             for _ in 0..self.nodes_max() {
+                let is_last = address == open.address;
+                if is_last && !is_written {
+                    self.tree().give_back(class, open);
+                    break;
+                }
                 let (right, version) = self.peek(lane, address, level as u8).await?;
                 self.tree().give_back(class, UnlinkedNode { address: address.next_generation(), version });
-                if address == last {
+                if is_last {
                     break;
                 }
                 address = right;

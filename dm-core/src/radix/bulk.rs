@@ -45,6 +45,9 @@ impl Tree<'_> {
         // It stays so if this future is dropped.
         loads.lock().broken = true;
         let result = self.append_to(lane, &mut load, key, insert).await;
+        if load.broken {
+            self.lose_load();
+        }
         *loads.lock() = load;
         result.map_err(Interrupt::into_error)
     }
@@ -89,10 +92,20 @@ impl Tree<'_> {
         Ok(())
     }
 
+    /// A load cannot continue, and no root will lead to what it has carved: that is what a collection looks for. It waits for
+    /// an epoch to pass, so for what lanes of this load may still have under way.
+    fn lose_load(&self) {
+        if let Some(collection) = self.space.collection() {
+            collection.loads(false);
+            collection.demand();
+        }
+    }
+
     /// Makes the records visible.
     pub(crate) async fn bulk_finish(&self, lane: &Lane<'_>, loads: &Mutex<BulkLoad>) -> Result<(), OpError> {
         let load = core::mem::take(&mut *loads.lock());
         if load.broken {
+            self.lose_load();
             return Err(BROKEN);
         }
         let Some(root) = load.root else { return Ok(()) };
@@ -104,6 +117,7 @@ impl Tree<'_> {
         let found = port.call(cas).await.map_err(published)?.value;
         self.space.put(NodeClass::Inner, root, UNIT_BYTES);
         if found != Slot::EMPTY.0 {
+            self.lose_load();
             return Err(OpError::harmless(Cause::BadInput("the index got a root while it was bulk loaded")));
         }
         if let Some(collection) = self.space.collection() {
