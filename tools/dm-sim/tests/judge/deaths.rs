@@ -115,18 +115,6 @@ fn deaths_and_more<K: TreeKind>(kind: K) {
     assert!(report.is_clean(), "{report}");
 }
 
-/// 6932235357037: a lane was handed the lock of a parent, wrote that parent in a merge over two memory nodes, and died. Its next redo
-/// record had overwritten the parent's, so the record of the lane before it was replayed, and the parent pointed to a retired leaf.
-#[test]
-fn seeds_that_found_something() {
-    let settings = Settings { faults: survivable(), ..Settings::default() };
-    let report = Verifier::new(Recovered(Sherman), settings).verify([6_932_235_357_037]);
-    assert!(report.is_clean(), "{report}");
-    for mark in [Mark::HAND_OVER, Mark::MERGE, Mark::TAKEOVER, Mark::REDO_REPLAYED] {
-        assert!(report.marks[mark.number()] > 0, "it is another history now: {}\n{report}", mark.name());
-    }
-}
-
 #[test]
 fn deaths_go_together_with_everything_else_that_may_be_survived() {
     deaths_and_more(Sherman);
