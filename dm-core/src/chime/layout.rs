@@ -369,10 +369,14 @@ impl<'a> Leaf<'a> {
     /// Whether an image with one node version has every record that was there throughout the READ: as [`Leaf::find`],
     /// for every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
-        let mut rebuilt = [0u16; SPAN_MAX];
+        // What each home's bitmap says, and what it should at least: compared as arrays, many homes at a time.
+        let (mut stored, mut rebuilt) = ([0u16; SPAN_MAX], [0u16; SPAN_MAX]);
         for (slot, here) in self.walk(0, self.shape.span) {
             if !self.is_whole_at(here) {
                 return Err(DecodeError::Torn);
+            }
+            if let Some(bitmap) = stored.get_mut(slot) {
+                *bitmap = self.bitmap_at(here);
             }
             if self.state_at(here) == State::Empty {
                 continue;
@@ -385,11 +389,12 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         }
-        let missing = self
-            .walk(0, self.shape.span)
+        let missing = stored
+            .iter()
             .zip(&rebuilt)
-            .any(|((_, here), &rebuilt)| self.bitmap_at(here) & !rebuilt != 0);
-        if missing { Err(DecodeError::Torn) } else { Ok(()) }
+            .take(self.shape.span)
+            .fold(0, |missing, (stored, rebuilt)| missing | stored & !rebuilt);
+        if missing == 0 { Ok(()) } else { Err(DecodeError::Torn) }
     }
 
     /// Records in the leaf.
@@ -405,8 +410,11 @@ impl<'a> Leaf<'a> {
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order; returns how many. A key that a reader met twice, before and after a hop, is taken once.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        // Sorted by the first eight bytes of the keys, which decides almost always.
-        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
+        // Sorted by the first eight bytes of the keys, which decides almost always. The slot lies behind them in one number:
+        // two numbers compare in two instructions.
+        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
+        let slot_of = |entry: u128| entry as u16;
+        let first_of = |entry: u128| (entry >> 16) as u64;
         let (mut left, mut right) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
         let (Some(left), Some(right)) = (left.get_mut(..self.shape.key_bytes), right.get_mut(..self.shape.key_bytes))
         else {
@@ -428,13 +436,13 @@ impl<'a> Leaf<'a> {
                 }
             }
             // It has room: as many as slots.
-            let _ = order.push((first, slot as u16));
+            let _ = order.push(u128::from(first) << 16 | slot as u128);
         }
         if is_long {
             order.sort_unstable_by(|a, b| {
-                a.0.cmp(&b.0).then_with(|| {
-                    self.read_key(a.1 as usize, left);
-                    self.read_key(b.1 as usize, right);
+                first_of(*a).cmp(&first_of(*b)).then_with(|| {
+                    self.read_key(slot_of(*a).into(), left);
+                    self.read_key(slot_of(*b).into(), right);
                     (*left).cmp(&*right)
                 })
             });
@@ -442,19 +450,19 @@ impl<'a> Leaf<'a> {
             order.sort_unstable();
         }
         let mut count = 0;
-        let mut before: Option<(u64, u16)> = None;
-        for &(first, slot) in &order {
-            if let Some((first_before, slot_before)) = before
-                && first == first_before
+        let mut before: Option<u128> = None;
+        for &entry in &order {
+            if let Some(before) = before
+                && first_of(entry) == first_of(before)
             {
-                self.read_key(slot_before as usize, left);
-                if self.key_is(slot as usize, left) {
+                self.read_key(slot_of(before).into(), left);
+                if self.key_is(slot_of(entry).into(), left) {
                     continue;
                 }
             }
-            before = Some((first, slot));
+            before = Some(entry);
             if let Some(to) = slots.get_mut(count) {
-                *to = slot;
+                *to = slot_of(entry);
                 count += 1;
             }
         }

@@ -1,11 +1,10 @@
 //! The walk that checks every invariant of a quiet tree.
 
 use super::cursor::DescentCursor;
-use super::leaf::{LeafState, RadixLeaf};
+use super::leaf::RadixLeaf;
 use super::slot::Child;
-use super::tree::{NODE_IMAGES, corrupt};
+use super::tree::corrupt;
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
-use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::operation::{Census, OpError};
@@ -16,13 +15,13 @@ pub(crate) trait Check<'s>: Walk<'s> {
     async fn check(&self, lane: &Lane<'_>) -> Result<Census, OpError> {
         let mut census = Census::default();
         let root: DescentCursor = self.tree().read_root(lane, &self.tree().way()).await?;
-        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        let mut path = Path::empty();
         match root.word.child() {
             Ok(Child::Empty) => return Ok(census),
             Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
-                self.count_leaves(lane, &children, &path, &mut census)?;
+                let valid = self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
+                self.count_leaves(lane, (&children, valid), &path, &mut census)?;
                 census.levels = 1;
                 return Ok(census);
             }
@@ -34,15 +33,15 @@ pub(crate) trait Check<'s>: Walk<'s> {
             _ => return Err(corrupt(self.tree().root, "a slot that leads nowhere")),
         }
         while path.levels > 0 {
-            self.fetch(lane, &mut path).await?;
+            self.fetch_in_order(lane, &mut path).await?;
             let level = path.levels - 1;
             let (children, here) = self.at_node(lane, level, |node, here| {
                 Ok((self.children(node, here.next, self.tree().scratch.leaves_at_once)?, here))
             })?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
-                self.count_leaves(lane, &children, &path, &mut census)?;
+                let valid = self.read_leaves(lane, &children, false).await.map_err(Interrupt::into_error)?;
+                self.count_leaves(lane, (&children, valid), &path, &mut census)?;
                 census.levels = census.levels.max(path.levels as u32 + 1);
             } else if let Some((slot, ..)) = children.node {
                 let begin = usize::from(children.depth);
@@ -94,7 +93,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
     fn count_leaves(
         &self,
         lane: &Lane<'_>,
-        children: &Children,
+        (children, valid): (&Children, u64),
         path: &Path,
         census: &mut Census,
     ) -> Result<(), OpError> {
@@ -114,11 +113,7 @@ pub(crate) trait Check<'s>: Walk<'s> {
             let first = census.leaves == 0;
             lane.port().with(|scratch| {
                 let image = self.tree().scratch.leaf(i).of(scratch);
-                let valid = match self.state(image) {
-                    Ok(state) => state == LeafState::Valid,
-                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what)),
-                    Err(_) => return Err(corrupt(place, "a torn leaf")),
-                };
+                let valid = valid >> i & 1;
                 let mut room = [0; 64];
                 let Some(key) = room.get_mut(..self.plan().key_bytes) else { return Ok(()) };
                 key.copy_from_slice(self.leaf_key(image).get(..self.plan().key_bytes).unwrap_or(&[0; 64][..key.len()]));
@@ -129,8 +124,8 @@ pub(crate) trait Check<'s>: Walk<'s> {
                 last.copy_from_slice(key);
                 census.leaves += 1;
                 census.slots += 1;
-                census.records += u64::from(valid);
-                census.empty_leaves += u64::from(!valid);
+                census.records += valid;
+                census.empty_leaves += 1 - valid;
                 census.live_bytes += self.place_bytes() as u64;
                 Ok(())
             })?;

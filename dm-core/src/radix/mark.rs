@@ -3,7 +3,7 @@
 use super::cursor::DescentCursor;
 use super::leaf::RadixLeaf;
 use super::slot::{Child, Place};
-use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, corrupt};
+use super::tree::{LEAVES_AT_ONCE_MAX, corrupt};
 use super::walk::{Level, MORE_NODES, Path, Walk};
 use crate::lane::Lane;
 use crate::memory::Collection;
@@ -20,7 +20,7 @@ pub(crate) trait Marking<'s>: Walk<'s> {
     async fn mark_some(&self, lane: &Lane<'_>, collection: &Collection<'_>, nodes: &mut u64) -> Result<bool, OpError> {
         let reach = |place: Place, bytes: usize| collection.reach(place.node(), place.offset(), bytes as u64);
         let root: DescentCursor = self.tree().read_root(lane, &self.tree().way()).await?;
-        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        let mut path = Path::empty();
         match root.word.child() {
             Ok(Child::Empty) => return Ok(false),
             Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
@@ -36,7 +36,7 @@ pub(crate) trait Marking<'s>: Walk<'s> {
         }
         let mut entered = 0;
         while path.levels > 0 {
-            self.fetch(lane, &mut path).await?;
+            self.fetch_in_order(lane, &mut path).await?;
             let level = path.levels - 1;
             let (children, here, header) = self.at_node(lane, level, |node, here| {
                 Ok((self.children(node, here.next, LEAVES_AT_ONCE_MAX)?, here, node.header))

@@ -4,11 +4,10 @@
 //! so keys ascend and none comes twice. Each leaf is READ whole, so each pair was current in its READ.
 //! [`smart_scans`](crate::manual::smart_scans) says why a scan is complete.
 
-use super::leaf::{LeafState, RadixLeaf};
+use super::leaf::RadixLeaf;
 use super::slot::{Child, Slot, word};
-use super::tree::{NODE_IMAGES, corrupt};
+use super::tree::corrupt;
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
-use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::operation::{OpError, Operation, Outcome};
@@ -25,13 +24,13 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             return Ok(Outcome::Page { records: 0, more: true });
         }
         let root = self.tree().read_root(lane, &self.tree().way()).await?;
-        let mut path = Path { levels: 0, images: [0; NODE_IMAGES] };
+        let mut path = Path::empty();
         match root.word.child() {
             Ok(Child::Empty) => return Ok(Outcome::Page { records: 0, more: false }),
             Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                 let children = single(root.word);
-                self.read_leaves(lane, &children, true).await?;
-                self.take(lane, operation, &children, 0, limit, &mut records)?;
+                let valid = self.read_leaves(lane, &children, true).await?;
+                self.take(lane, operation, (&children, valid), 0, limit, &mut records)?;
                 return Ok(Outcome::Page { records: records as u32, more: false });
             }
             Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
@@ -42,15 +41,15 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         let mut nodes = 0;
         while path.levels > 0 {
             lane.check_deadline()?;
-            self.fetch(lane, &mut path).await?;
+            self.fetch_in_order(lane, &mut path).await?;
             let level = path.levels - 1;
             let wanted = self.tree().scratch.leaves_at_once.min(limit - records);
             let (children, here) =
                 self.at_node(lane, level, |node, here| Ok((self.children(node, here.next, wanted)?, here)))?;
             self.set_level(lane, level, Level { next: children.next, ..here });
             if children.count > 0 {
-                self.read_leaves(lane, &children, true).await?;
-                if self.take(lane, operation, &children, path.levels, limit, &mut records)? {
+                let valid = self.read_leaves(lane, &children, true).await?;
+                if self.take(lane, operation, (&children, valid), path.levels, limit, &mut records)? {
                     return Ok(Outcome::Page { records: records as u32, more: false });
                 }
                 if records == limit {
@@ -92,7 +91,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
                 .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
     }
 
-    /// Copies the records of the leaf images that the scan wants onto the page. A path of `levels` nodes led to these
+    /// Copies the records of the valid leaf images that the scan wants onto the page. A path of `levels` nodes led to these
     /// leaves. Returns whether the upper bound was passed.
     ///
     /// A leaf's key never changes, so a leaf that is not of its path, or not above the one before, is damage. Without
@@ -101,7 +100,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         &self,
         lane: &Lane<'_>,
         operation: &Operation,
-        children: &Children,
+        (children, valid): (&Children, u64),
         levels: usize,
         limit: usize,
         records: &mut usize,
@@ -113,11 +112,6 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             for i in 0..children.count {
                 let image = self.tree().scratch.leaf(i).of(front);
                 let key = self.leaf_key(image);
-                let valid = match self.state(image) {
-                    Ok(state) => state == LeafState::Valid,
-                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(self.tree().root, what)),
-                    Err(_) => return Err(corrupt(self.tree().root, "a torn leaf")),
-                };
                 let leaf = children.leaves.get(i).copied().unwrap_or_default();
                 if !self.is_on_path(front, levels, children, leaf, key) {
                     return Err(self.corrupt_leaf(leaf, ANOTHER_PREFIX));
@@ -125,7 +119,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
                 if operation.bounded && key >= high {
                     return Ok(true);
                 }
-                if !valid || key < low || operation.after && key == low || *records >= limit {
+                if valid >> i & 1 == 0 || key < low || operation.after && key == low || *records >= limit {
                     continue;
                 }
                 let before = records.checked_sub(1).map(|last| self.plan().record(last).start - self.plan().page.start);

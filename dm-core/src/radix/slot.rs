@@ -518,6 +518,14 @@ impl<'a> Node<'a> {
         words.iter().map(|word| Slot(u64::from_le_bytes(*word)))
     }
 
+    /// The children from byte `from` on, of an image whose slots are in order.
+    pub(crate) fn slots_from(&self, from: u16) -> impl Iterator<Item = Slot> + use<'a> {
+        let (words, _) = self.image.get(SLOTS_AT..).unwrap_or_default().as_chunks();
+        let slot = |word: &[u8; 8]| Slot(u64::from_le_bytes(*word));
+        let first = words.partition_point(|word| !slot(word).is_empty() && u16::from(slot(word).partial()) < from);
+        words.get(first..).unwrap_or_default().iter().map(slot).take_while(|slot| !slot.is_empty())
+    }
+
     /// Looks for the slot of `partial`.
     #[inline]
     pub fn search(&self, partial: u8) -> Searched {

@@ -3,10 +3,11 @@
 //!
 //! A walk keeps its path in the scratch, 16 bytes a level: the slot that leads to the node, the first byte still to be
 //! visited there, and where the node begins. Four node images are kept. A node whose image was overwritten by a deeper
-//! one is READ again when the walk returns to it.
+//! one is READ again when the walk returns to it. The slots of an image are put in order once: a walk returns to a large node
+//! up to 256 times.
 
-use super::leaf::RadixLeaf;
-use super::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, Slot, set_word, word};
+use super::leaf::{LeafState, RadixLeaf};
+use super::slot::{BYTES_MAX, Child, Header, Node, NodeType, Place, SLOTS_AT, Slot, set_word, word};
 use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -33,6 +34,14 @@ pub(crate) struct Path {
     pub levels: usize,
     /// The level, plus one, whose node each node image has; 0: none.
     pub images: [u8; NODE_IMAGES],
+    /// Whether the children of each image are in order ([`Walk::fetch_in_order`]).
+    pub ordered: [bool; NODE_IMAGES],
+}
+
+impl Path {
+    pub(crate) const fn empty() -> Self {
+        Self { levels: 0, images: [0; NODE_IMAGES], ordered: [false; NODE_IMAGES] }
+    }
 }
 
 /// A level of a path.
@@ -74,6 +83,35 @@ pub(crate) struct Children {
     pub next: u16,
 }
 
+// One word has a bit for each leaf.
+const _: () = assert!(LEAVES_AT_ONCE_MAX <= 64);
+
+/// Puts the children of a node's image in ascending order. The first slot of a byte counts, and others are dropped.
+fn put_in_order(image: &mut [u8], kind: NodeType) {
+    let (mut there, mut slots) = ([0_u64; 4], [0_u64; 256]);
+    let Some((words, _)) = image.get_mut(SLOTS_AT..kind.bytes()).map(|words| words.as_chunks_mut::<8>()) else {
+        return;
+    };
+    for bytes in &*words {
+        let slot = Slot(u64::from_le_bytes(*bytes));
+        let byte = slot.partial();
+        let (Some(bits), Some(place)) = (there.get_mut(usize::from(byte / 64)), slots.get_mut(usize::from(byte)))
+        else {
+            continue;
+        };
+        let bit = 1 << (byte % 64);
+        if !slot.is_empty() && *bits & bit == 0 {
+            *bits |= bit;
+            *place = slot.0;
+        }
+    }
+    let bytes = (0..4_u8).zip(there).flat_map(|(number, bits)| Bits(bits).map(move |bit| number * 64 + bit));
+    let ordered = bytes.map(|byte| slots.get(usize::from(byte)).copied().unwrap_or_default());
+    for (to, slot) in words.iter_mut().zip(ordered.chain(core::iter::repeat(Slot::EMPTY.0))) {
+        *to = slot.to_le_bytes();
+    }
+}
+
 /// The positions of the ones in a word, in ascending order.
 struct Bits(u64);
 
@@ -111,11 +149,28 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
             return Ok(());
         }
         *owner = path.levels as u8;
+        if let Some(ordered) = path.ordered.get_mut(level % NODE_IMAGES) {
+            *ordered = false;
+        }
         let to = self.level(lane, level).to;
         let Ok(Child::Node(kind, place)) = to.child() else { return Ok(()) };
         let at = self.tree().scratch.node(level).at;
         let read = Request::read(Label::Inner, place.node(), place.offset(), kind.bytes(), at).untimed();
         lane.port().call(read).await?;
+        Ok(())
+    }
+
+    /// As [`Walk::fetch`], and puts the slots of the image in the order that [`Walk::children`] needs.
+    async fn fetch_in_order(&self, lane: &Lane<'_>, path: &mut Path) -> Result<(), OpError> {
+        self.fetch(lane, path).await?;
+        let Some(level) = path.levels.checked_sub(1) else { return Ok(()) };
+        let Some(ordered) = path.ordered.get_mut(level % NODE_IMAGES).filter(|ordered| !**ordered) else {
+            return Ok(());
+        };
+        *ordered = true;
+        if let Ok(Child::Node(kind, _)) = self.level(lane, level).to.child() {
+            lane.port().with(|scratch| put_in_order(self.tree().scratch.node(level).of_mut(scratch), kind));
+        }
         Ok(())
     }
 
@@ -147,28 +202,13 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
         })
     }
 
-    /// The children of a node from byte `from` on.
+    /// The children of a node from byte `from` on. Its slots are in order.
     fn children(&self, node: &Node<'_>, from: u16, leaves_max: usize) -> Result<Children, &'static str> {
-        // Which bytes there are, and the number of each one's slot; the first slot of a byte counts.
-        let (mut there, mut order) = ([0_u64; 4], [0_u8; 256]);
-        for (i, slot) in node.slots().enumerate() {
-            let byte = slot.partial();
-            let (Some(bits), Some(place)) = (there.get_mut(usize::from(byte / 64)), order.get_mut(usize::from(byte)))
-            else {
-                continue;
-            };
-            let bit = 1 << (byte % 64);
-            if !slot.is_empty() && u16::from(byte) >= from && *bits & bit == 0 {
-                *bits |= bit;
-                *place = i as u8;
-            }
-        }
-        let bytes = (0..4_u8).zip(there).flat_map(|(number, bits)| Bits(bits).map(move |bit| number * 64 + bit));
         let depth = node.header.position + 1;
         let mut children =
             Children { leaves: [Slot::EMPTY; LEAVES_AT_ONCE_MAX], count: 0, depth, node: None, next: 256 };
-        for byte in bytes {
-            let slot = node.slot(order.get(usize::from(byte)).map_or(0, |i| usize::from(*i)));
+        for slot in node.slots_from(from) {
+            let byte = slot.partial();
             match slot.child() {
                 Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
                     let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
@@ -221,13 +261,24 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     /// READs leaves into the leaf images. Torn ones are READ again, one by one, and under their locks in the end if
     /// `locks` is set. (A walk that checks an index does not wait for locks: the index is quiet, or its memory may have
     /// any content.)
-    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<(), Interrupt> {
+    ///
+    /// Returns which leaves are valid, a bit each. Others are deleted.
+    async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<u64, Interrupt> {
         self.push_leaves(lane, children);
         lane.port().submit().await?;
+        let mut valid = 0;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
             let Ok(Child::Leaf(place)) = leaf.child() else { continue };
             let mut tries = 0;
-            while self.is_torn(lane, i) {
+            loop {
+                match lane.port().with(|scratch| self.state(self.tree().scratch.leaf(i).of(scratch))) {
+                    Ok(state) => {
+                        valid |= u64::from(state == LeafState::Valid) << i;
+                        break;
+                    }
+                    Err(DecodeError::Corrupt(what)) => return Err(corrupt(place, what).into()),
+                    Err(_) => {}
+                }
                 lane.mark(Mark::TORN_READ);
                 lane.check_deadline()?;
                 tries += 1;
@@ -244,11 +295,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
                 }
             }
         }
-        Ok(())
-    }
-
-    fn is_torn(&self, lane: &Lane<'_>, i: usize) -> bool {
-        lane.port().with(|scratch| self.state(self.tree().scratch.leaf(i).of(scratch)) == Err(DecodeError::Torn))
+        Ok(valid)
     }
 
     /// How many nodes the pool has room for. A walk that enters more nodes goes in circles, so the pool is damaged.
@@ -336,4 +383,40 @@ pub(crate) const fn single(slot: Slot) -> Children {
     let mut leaves = [Slot::EMPTY; LEAVES_AT_ONCE_MAX];
     leaves[0] = slot;
     Children { leaves, count: 1, depth: 0, node: None, next: 256 }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::radix::slot::{NODE_BYTES_MAX, build};
+    use crate::verbs::NodeId;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        /// From each byte on: the children that a search of the slots as they were READ finds, in ascending order.
+        #[test]
+        fn children_in_order_are_those_that_a_search_finds(
+            kind in 1_u8..8,
+            slots in proptest::collection::vec((any::<u8>(), 0_u64..4), 0..300),
+            from in 0_u16..=256,
+        ) {
+            let kind = NodeType::new(kind).unwrap();
+            let header = Header::new(kind, 0, 3, b"abc");
+            // A fourth of the slots is empty, and of a byte there may be several.
+            let slot = |(i, (byte, place)): (usize, (u8, u64))| match place {
+                0 => Slot::EMPTY,
+                _ => Slot::leaf(byte, Place::new(NodeId(0), 1024 * (4 * i as u64 + place))),
+            };
+            let mut image = [0; NODE_BYTES_MAX];
+            build(&mut image, &header, 7, slots.into_iter().take(kind.slots()).enumerate().map(slot));
+            let read = image;
+            put_in_order(&mut image, kind);
+            let ordered = Node::new(&image, kind, 7).unwrap().slots_from(from).collect::<Vec<_>>();
+            let searched = (from..256).filter_map(|byte| Node::new(&read, kind, 7).unwrap().search(byte as u8).found);
+            prop_assert_eq!(ordered, searched.map(|(_, slot)| slot).collect::<Vec<_>>());
+        }
+    }
 }
