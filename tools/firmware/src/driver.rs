@@ -35,6 +35,8 @@ pub struct Driver {
     pub round_trips: u32,
     /// Requests for the memory node.
     pub requests: u32,
+    /// Those of them that its processor answers.
+    pub calls: u32,
     /// Pauses and parks.
     pub waits: u32,
     /// Calls of a port that were not as they should be: see [`dm_core::error::Misuse`].
@@ -44,7 +46,7 @@ pub struct Driver {
 impl Driver {
     /// Executes requests on `region`.
     pub fn new(region: &'static mut Region) -> Self {
-        Self { region, woken: [false; LANES], round_trips: 0, requests: 0, waits: 0, misuses: 0 }
+        Self { region, woken: [false; LANES], round_trips: 0, requests: 0, calls: 0, waits: 0, misuses: 0 }
     }
 
     /// The memory node.
@@ -148,6 +150,7 @@ impl Driver {
                 _ => {
                     travels = true;
                     self.requests += 1;
+                    self.calls += u32::from(request.verb == Verb::Call);
                 }
             }
         }

@@ -14,7 +14,8 @@
 //! - `board`: a UART, a clock, and an exit, one file per board. `boot`: the first instructions. `link`: the memory.
 //! - [`driver`]: memory nodes are an array, and the lanes wait for each other by a flag each.
 //! - `c_face`, `c`: the same driver in C, freestanding, in images with the feature `c-driver`. It also misuses the core.
-//! - [`tree`]: the memory that a B+-tree borrows. What radix trees borrow is in `bin/smart.rs` and `bin/dolphin.rs`.
+//! - [`tree`]: the memory that a B+-tree borrows. What radix trees borrow is in `bin/smart.rs` and `bin/dolphin.rs`, and what
+//!   DEX borrows besides is in `bin/dex.rs`. There the memory node's processor answers calls, too.
 #![no_std]
 
 #[cfg_attr(target_arch = "aarch64", path = "board/aarch64.rs")]
@@ -118,6 +119,12 @@ fn run_all<P: KindParameters, I: Index, const SCRATCH: usize>(
     }
     say!("records ", records, ", lanes ", LANES, "\n");
     say!("round trips ", driver.round_trips, ", requests ", driver.requests, ", waits ", driver.waits, "\n");
+    if memory::answers_calls() {
+        say!("calls that the memory node answered ", driver.calls, "\n");
+        if driver.calls == 0 {
+            return Err(Wrong::of("the index made no calls"));
+        }
+    }
     for mark in rooms::MARKS {
         let count: u32 = lanes.iter().map(|lane| lane.marked(*mark)).sum();
         if count > 0 {

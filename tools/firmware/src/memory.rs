@@ -1,8 +1,10 @@
 //! The memory node: a static array, and what executes requests on it.
 
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Capabilities, Completion, Flags, INLINE_BYTES_MAX, Request, Space, Status, Verb};
-use spin::{Mutex, MutexGuard};
+use dm_core::verbs::{
+    CALL_BYTES_MAX, CallAnswer, Capabilities, Completion, Flags, INLINE_BYTES_MAX, Request, Space, Status, Verb,
+};
+use spin::{Mutex, MutexGuard, Once};
 
 /// Bytes of the region.
 pub const REGION_BYTES: usize = 1 << 20;
@@ -14,6 +16,22 @@ pub struct Region(pub [u8; REGION_BYTES]);
 // SAFETY: `link/sections.ld` places this section in RAM, aligned, and `boot` fills it with zeroes.
 #[unsafe(link_section = ".bss.pool")]
 static REGION: Mutex<Region> = Mutex::new(Region([0; REGION_BYTES]));
+
+/// Answers a call: with the region, and with a message that has so many bytes of the request, and gets the answer. Returns the
+/// answer's length.
+pub type Serve = fn(region: &mut [u8], message: &mut [u8], request_bytes: usize) -> usize;
+
+static SERVE: Once<Serve> = Once::new();
+
+/// Has calls answered: by this processor, since an emulated board has no other.
+pub fn answer_calls(serve: Serve) {
+    SERVE.call_once(|| serve);
+}
+
+/// Whether calls are answered.
+pub fn answers_calls() -> bool {
+    SERVE.get().is_some()
+}
 
 /// The region, which only one caller gets.
 pub fn region() -> &'static mut Region {
@@ -30,8 +48,9 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     fencing: false,
     crash_atomic_bytes: 8,
     write_turn_ns_min: 0,
-    call_bytes_max: 0,
-    calls_change: false,
+    // Indexes of other kinds make none.
+    call_bytes_max: CALL_BYTES_MAX as u32,
+    calls_change: true,
 };
 
 impl Region {
@@ -43,6 +62,9 @@ impl Region {
         }
         if request.space != Space::Host || request.node.0 != 0 {
             return refused(Status::Unsupported);
+        }
+        if request.verb == Verb::Call {
+            return self.call(request, scratch).unwrap_or(refused(Status::Unsupported));
         }
         let (bytes, local) = (request.bytes as usize, request.local as usize);
         let remote = usize::try_from(request.offset).ok();
@@ -63,10 +85,18 @@ impl Region {
                 *word = swapped(request, value).to_le_bytes();
                 return Completion { value, ..Completion::default() };
             }
-            (Verb::Rpc | Verb::Call, ..) => return refused(Status::Unsupported),
+            (Verb::Rpc, ..) => return refused(Status::Unsupported),
             _ => return refused(Status::Refused),
         }
         Completion::default()
+    }
+
+    fn call(&mut self, request: &Request, scratch: &mut [u8]) -> Option<Completion> {
+        let (serve, local) = (SERVE.get()?, request.local as usize);
+        let room = usize::try_from(request.operands[0]).ok()?.max(request.bytes as usize);
+        let message = scratch.get_mut(local..local.checked_add(room)?)?;
+        let bytes = serve(&mut self.0, message, request.bytes as usize);
+        Some(Completion { value: CallAnswer::new(bytes, 0, 0).0, ..Completion::default() })
     }
 }
 

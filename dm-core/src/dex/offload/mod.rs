@@ -61,7 +61,8 @@
 //! a parent splits, its right half is near the leaf that split, which is its left half's memory node unless a boundary of
 //! entries was between them.
 //!
-//! **Fabrics.** Memory nodes answer calls on shared memory, where they are processes, on RDMA devices, and in the simulators. Where
+//! **Fabrics.** Memory nodes answer calls on shared memory, where they are processes, on RDMA devices, in the simulators, and in an
+//! image without an operating system (`tools/firmware`). Where
 //! one answers none, [`Capabilities::call_bytes_max`](crate::verbs::Capabilities) is 0, and operations READ. On RDMA devices memory
 //! nodes make no changes ([`Capabilities::calls_change`](crate::verbs::Capabilities)): a processor writes words there, and a READ of
 //! the device could meet a line in the middle of it.
