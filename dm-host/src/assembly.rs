@@ -14,6 +14,7 @@ use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
+use dm_core::items::layer::LayerNumbers;
 use dm_core::locks::ChainedRead;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
 use dm_core::membership::redo::RedoError;
@@ -151,6 +152,9 @@ pub struct Place<'a> {
     /// Numbers of the compute node's requests for chunks. `None`: the index numbers them itself, since the compute node opens
     /// nothing else.
     pub requests: Option<&'a RequestIds>,
+    /// Counts the layers that the compute node makes in indexes with keys of any length. `None`: the index counts them itself,
+    /// since the compute node opens it only once.
+    pub layers: Option<&'a LayerNumbers>,
     /// The first sequence of its lock words, without recovery.
     pub first_sequence: u64,
     /// The index's part in the pool's epochs, with a pin for every lane. `None`: nothing waits for epochs here, and

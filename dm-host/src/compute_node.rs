@@ -15,8 +15,9 @@
 //! - **Lanes** are numbered over all indexes. A lane has a pin, a progress counter and redo slots; with a number of its own
 //!   it shares none of them. An opening that would share lanes is refused ([`AssemblyError::LanesTaken`]). Without
 //!   recovery it is not, and then nothing waits for epochs here.
-//! - **Counts** are the compute node's: lock words, steps of redo records ([`Numbers`]) and requests for chunks. So no word
-//!   and no entry of a chunk table is used twice, though an index is closed and opened again.
+//! - **Counts** are the compute node's: lock words, steps of redo records ([`Numbers`]), requests for chunks, and layers of
+//!   keys of any length ([`LayerNumbers`]). So no word, no entry of a chunk table and no layer is used twice, though an index
+//!   is closed and opened again.
 //! - **Redo slots** are made once, for all lanes, and are as long as the largest node needs that the compute node was told
 //!   of ([`ComputeNode::expect_nodes_of`]). An index with larger nodes is refused.
 //! - **The list of open indexes** lies behind redo slots ([`redo::OpenIndexes`]). It says through which indexes a dead
@@ -41,6 +42,7 @@ use crate::pool::{Opened, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::fabric::Fabric;
 use dm_core::index::{catalog, owners};
+use dm_core::items::layer::LayerNumbers;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area, RedoError};
 use dm_core::membership::{Numbers, Recovery, rows};
@@ -123,6 +125,7 @@ impl Pool {
             has_unsettled_lane: AtomicBool::new(false),
             changes: Mutex::default(),
             requests: RequestIds::default(),
+            layers: LayerNumbers::new(),
         };
         self.note_member(member);
         // From here on a failure makes this process leave the pool again.
@@ -187,6 +190,8 @@ pub struct ComputeNode {
     changes: Mutex<u8>,
     /// Of chunks that it asks for, for any index and for none.
     requests: RequestIds,
+    /// That it makes in indexes with keys of any length.
+    layers: LayerNumbers,
 }
 
 /// Sequences of lock words between those of two openings without recovery: an hour of four million acquisitions a second.
@@ -335,6 +340,7 @@ impl ComputeNode {
             guarantees: fabric.guarantees(),
             recovery: None,
             requests: Some(&self.requests),
+            layers: Some(&self.layers),
             first_sequence: 1,
             epochs: None,
         }

@@ -56,6 +56,7 @@ pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities,
         guarantees,
         recovery: None,
         requests: None,
+        layers: None,
         first_sequence: 1,
         epochs: None,
     }

@@ -29,7 +29,7 @@ impl<'s, I: Index> Collects<'s> for Items<'s, I> {
     const REPLAYS: bool = true;
 
     fn site(&self) -> Option<(Site<'s>, &'s Collection<'s>)> {
-        let super::Site { geometry, number, owner, requests, epochs } = self.site;
+        let super::Site { geometry, number, owner, requests, epochs, .. } = self.site;
         let site = Site { part: epochs?, geometry, owner, requests, number, at: self.scratch.small };
         Some((site, self.blocks.collection()?))
     }

@@ -58,6 +58,10 @@
 //!
 //! # Limits
 //!
+//! - The number of a layer has 16 bits of its maker's incarnation, and 32 bits of a count ([`layer`]). It never repeats,
+//!   since a row that has been joined 65,535 times is not joined again. A compute node that has made 2^32 layers makes no
+//!   more, and has to join anew. The compute node has one count for all its indexes and openings
+//!   ([`Site::layers`]).
 //! - A link stays when its layer is empty, and so does the unlinked layer that a crash left. Each is an entry of the
 //!   index below.
 //! - If a request of a step failed, and others have changed the entry before settling looks at it, one block is lost.
@@ -76,6 +80,7 @@
 pub mod block;
 mod collect;
 pub mod key;
+pub mod layer;
 pub mod links;
 pub mod mark;
 pub(crate) mod marks;
@@ -107,8 +112,9 @@ use crate::remote::row::Member;
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
 use core::future::Future;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use key::KeyShape;
+use layer::LayerNumbers;
 use links::Links;
 use parameters::{ItemsScratch, Parameters};
 use pool::{BlockPool, Retired, UnlinkedBlock};
@@ -139,6 +145,8 @@ pub struct Site<'s> {
     pub owner: Member,
     /// Ids of this compute node's requests for chunks; shared with the index below.
     pub requests: &'s RequestIds,
+    /// Counts the layers that this compute node makes. It outlives this opening of the index: the next one must not count anew.
+    pub layers: &'s LayerNumbers,
     /// This compute node's part in the pool's epochs, shared with the index below. `None`: its row does not say how
     /// old its pointers are.
     pub epochs: Option<Participant<'s>>,
@@ -238,7 +246,6 @@ pub struct Items<'s, I> {
     scratch: ItemsScratch,
     blocks: BlockPool<'s>,
     links: Links<'s>,
-    layers: AtomicU32,
     /// Blocks are being collected. Until that is done, the index below does not collect.
     collecting: AtomicBool,
     /// A lane is collecting.
@@ -275,8 +282,7 @@ impl<'s, I: Index> Items<'s, I> {
         let shape = KeyShape::new(below.plan().key_bytes);
         let base = plan.key.start;
         let near = plan.moved_back(base);
-        let (layers, collecting, collecting_orphans) =
-            (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        let (collecting, collecting_orphans) = (AtomicBool::new(false), AtomicBool::new(false));
         Self {
             below,
             site,
@@ -289,7 +295,6 @@ impl<'s, I: Index> Items<'s, I> {
             scratch,
             blocks,
             links,
-            layers,
             collecting,
             collecting_orphans,
         }
@@ -325,13 +330,10 @@ impl<'s, I: Index> Items<'s, I> {
         self.site.number.in_nodes()
     }
 
-    /// The number of a new layer: row, incarnation and a counter of this compute node's layers.
+    /// The number of a new layer.
     fn new_layer(&self) -> Result<u64, OpError> {
-        let next = |number: u32| number.checked_add(1);
-        let number = self.layers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        let number = number.map_err(|_| OpError::harmless(Cause::BadInput("layer numbers are used up: join anew")))?;
-        let Member { row, incarnation, .. } = self.site.owner;
-        Ok(u64::from(row.0) << 48 | u64::from(incarnation as u16) << 32 | u64::from(number))
+        let used_up = OpError::harmless(Cause::BadInput("layer numbers are used up: join anew"));
+        self.site.layers.next(self.site.owner).ok_or(used_up)
     }
 
     /// Takes a place for a block of `bytes`.

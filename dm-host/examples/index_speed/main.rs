@@ -402,6 +402,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         guarantees: fabrics[0].guarantees(),
         recovery: None,
         requests: None,
+        layers: None,
         first_sequence: 1,
         epochs: None,
     };

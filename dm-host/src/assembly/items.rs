@@ -4,6 +4,7 @@ use super::{AssemblyError, Place, Spending};
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::index::Index;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
+use dm_core::items::layer::LayerNumbers;
 use dm_core::items::links::{Link, Links};
 use dm_core::items::pool::{BlockPool, BlockSlab, FreeBlock};
 use dm_core::items::{Items, LaneProgress, Site, parameters as items};
@@ -32,6 +33,7 @@ struct ItemsStorage {
     memory_nodes: usize,
     lanes: Vec<LaneProgress>,
     links: Vec<spin::Mutex<Link>>,
+    layers: LayerNumbers,
     collected_chunks: Vec<CollectedChunk>,
     marks: Vec<u64>,
     eager: bool,
@@ -43,6 +45,7 @@ struct ItemsRoom<'a> {
     slabs: Vec<spin::Mutex<BlockSlab<'a>>>,
     lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
+    layers: &'a LayerNumbers,
     collection: Collection<'a>,
 }
 
@@ -81,6 +84,7 @@ impl ItemsStorage {
             memory_nodes,
             lanes: (0..spending.lanes).map(|_| LaneProgress::default()).collect(),
             links: (0..spending.links).map(|_| spin::Mutex::new(Link::default())).collect(),
+            layers: LayerNumbers::new(),
         })
     }
 
@@ -97,6 +101,7 @@ impl ItemsStorage {
             slabs: slabs.collect(),
             lanes: &self.lanes,
             links: &self.links,
+            layers: &self.layers,
             collection: Collection::new(mark_bitmap, self.eager),
         }
     }
@@ -117,6 +122,7 @@ impl<'a> ItemsRoom<'a> {
             number: place.number,
             owner: place.member,
             requests,
+            layers: place.layers.unwrap_or(self.layers),
             epochs: place.epochs,
         };
         let plan = parameters.plan(below.plan(), spending.page_bytes);

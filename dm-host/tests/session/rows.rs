@@ -9,6 +9,7 @@ use dm_host::pool::{EmbeddedOptions, InUse};
 use dm_host::prelude::*;
 use dm_host::repair::RepairError;
 use dm_host::repair::members::{members, with_read_access};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
@@ -163,5 +164,43 @@ fn a_row_has_one_log_and_lanes_for_its_sessions() {
         let second = Table::<u64, u64>::open_with(&pool, "another", &index, &options).unwrap_err();
         assert!(matches!(second, OpenError::Assembly(AssemblyError::SecondLog { .. })), "{second}");
         assert_eq!(first.get(1).wait(), Ok(Some(1)));
+    }
+}
+
+/// Layers are numbered by the compute node, not by one opening of an index: else links of two openings would lead to one
+/// layer.
+#[test]
+fn layers_of_two_openings_under_one_row_are_different_ones() {
+    for &kind in KINDS.iter().filter(|kind| kind.name() != "dex") {
+        let pool = pool();
+        let mut options = small();
+        let index = IndexOptions::new().kind(kind).any_length(200, 100);
+        let sizes = [index.parameters().unwrap()];
+        options.row = Some(SharedRow::join_for(&pool, 2, &options, &sizes).unwrap());
+        let open = |name| Table::<&str, &str>::open_with(&pool, name, &index, &options).unwrap();
+        // An index beside it has layers of the same compute node.
+        let beside = open("beside");
+        let mut model = BTreeMap::new();
+        for opening in 0..3 {
+            let table = open("names");
+            for group in 0..8 {
+                for name in ["first", "second", "third"] {
+                    // More than a slice that all names of a group share, and what follows is the same in no other group.
+                    let key = format!("{opening}/{group}/{:60}{name} of {opening}/{group}", "shared");
+                    let value = format!("value of {key}");
+                    assert_eq!(table.insert(key.as_str(), value.as_str()).wait(), Ok(Insert::Inserted), "{key}");
+                    assert_eq!(beside.upsert(key.as_str(), "beside").wait(), Ok(Upsert::Inserted), "{key}");
+                    model.insert(key, value);
+                }
+            }
+            for (key, value) in &model {
+                assert_eq!(table.get(key.as_str()).wait().as_ref(), Ok(&Some(value.clone())), "{}", kind.name());
+            }
+            let found: BTreeMap<_, _> = table.range(..).map(Result::unwrap).collect();
+            assert!(found == model, "{}: opening {opening}: {} records", kind.name(), found.len());
+            assert_eq!(table.session().validate().unwrap().records, model.len() as u64, "{}", kind.name());
+            table.close();
+        }
+        assert_eq!(beside.count(..), Ok(model.len() as u64));
     }
 }

@@ -251,6 +251,7 @@ pub(super) fn place<'a>(
         guarantees,
         recovery: None,
         requests: None,
+        layers: None,
         first_sequence: 1,
         epochs: None,
     }

@@ -140,6 +140,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         // No compute node dies here, and nodes fit a path MTU, so lock words that can be taken over cost nothing.
         recovery: None,
         requests: None,
+        layers: None,
         first_sequence: 1,
         epochs: None,
     };

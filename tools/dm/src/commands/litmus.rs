@@ -318,6 +318,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.l
         guarantees: everything,
         recovery: None,
         requests: None,
+        layers: None,
         first_sequence: 1,
         epochs: None,
     };
