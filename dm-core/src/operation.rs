@@ -514,6 +514,22 @@ pub struct Census {
     pub half_splits: u64,
     /// Leaves without a record.
     pub empty_leaves: u64,
+    /// Entries of keys of any length that no operation finds, since no link leads to their layers, and that no crash leaves.
+    /// While nobody writes, they are damage: see [`Census::at_rest`].
+    pub unlinked_entries: u64,
+    /// Layers of such keys that crashes have left: one entry each, to which no link leads. They are legal, and stay.
+    pub left_layers: u64,
+}
+
+impl Census {
+    /// This census, of an index to which nobody wrote meanwhile. Fails if it shows damage that only such a census shows.
+    pub fn at_rest(self) -> Result<Self, OpError> {
+        if self.unlinked_entries == 0 {
+            return Ok(self);
+        }
+        let what = "entries to which no link leads: the link to them is lost";
+        Err(OpError::harmless(Cause::Corrupt { address: Address::NULL, what }))
+    }
 }
 
 /// What a failed operation did to the index.

@@ -99,6 +99,17 @@ pub enum ParameterError {
         /// What this program reads.
         supported: u16,
     },
+    /// Entries of an index with keys and values of any length have another format.
+    #[error(
+        "keys and values of any length in format {found}; this program reads and writes format {supported}: dump the index with the \
+         program that wrote it, and load the dump"
+    )]
+    ItemsVersion {
+        /// That of the entries.
+        found: u8,
+        /// What this program reads.
+        supported: u8,
+    },
     /// Ranges of keys that overlap, or leave keys out.
     #[error("entry {entry}: {what}")]
     Boundaries {

@@ -1063,7 +1063,7 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
-            0x00, 0x04, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00,
+            0x00, 0x04, 0x02, 0x00, 0x00, 0x00, 0x01, 0x00,
         };
         expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB: key_bytes_max", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_OFFSET, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BIT, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BITS), UINT64_C(0x400));
         expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB: value_bytes_max", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_OFFSET, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BIT, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BITS), UINT64_C(0x10000));

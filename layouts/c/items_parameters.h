@@ -26,7 +26,7 @@
 
 struct dm_items_parameters {
     uint8_t key_bytes_max[2]; // the longest key, 1..=4096
-    uint8_t version[1]; // 1; 0 = keys and values of one size
+    uint8_t version[1]; // 2; 0 = keys and values of one size; 1 = links had no checksum
     uint8_t reserved_3[1]; // zero
     uint8_t value_bytes_max[4]; // the longest value, 0..=65536
 };

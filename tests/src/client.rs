@@ -204,7 +204,7 @@ impl<'m> Client<'_, 'm> {
     pub fn validate(&mut self) -> Census {
         let future = self.index.validate(&self.lanes[0]);
         let run = block_on(&self.lanes[0], self.fabric, future).unwrap_or_else(|error| panic!("{error}"));
-        run.result.unwrap_or_else(|error| panic!("{error}"))
+        run.result.and_then(Census::at_rest).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Settles a lane.

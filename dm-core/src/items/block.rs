@@ -23,7 +23,7 @@ use crate::mutants::{Mutant, planted};
 use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
 
-use super::slot::BlockPointer;
+use super::slot::{BlockPointer, CRC};
 
 record! {
     /// Header of a block.
@@ -55,9 +55,6 @@ const STEPS: usize = 8;
 /// Length of the longest image.
 pub const BLOCK_BYTES_MAX: usize = BlockHeader::BYTES + KEY_BYTES_LIMIT + VALUE_BYTES_LIMIT;
 const_assert!(BLOCK_BYTES_MAX < 1 << 17 && BLOCK_BYTES_MAX <= class_bytes(CLASSES - 1));
-
-/// 16 KB of tables: every read of a block computes this checksum.
-static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
 /// Length of a block's image.
 #[inline]

@@ -7,7 +7,7 @@
 
 use super::block::{class_bytes, class_of};
 use super::scan::Step;
-use super::slot::{BlockPointer, Slot};
+use super::slot::Slot;
 use super::{Items, Progress};
 use crate::index::Index;
 use crate::lane::Lane;
@@ -77,7 +77,7 @@ impl<I: Index> Items<'_, I> {
     ) -> Result<Option<Step>, OpError> {
         let (front, ours) = self.split(scratch);
         let (entry_key, entry, slot) = self.next_entry(front, progress)?;
-        match Slot::read(slot) {
+        match Slot::read(entry_key, slot) {
             Some(Slot::Inline(_)) if !entry.more => Ok(None),
             Some(Slot::Block(pointer)) => {
                 // The same check as before a READ of the block.
@@ -88,7 +88,7 @@ impl<I: Index> Items<'_, I> {
             Some(Slot::Link(layer)) if entry.more => {
                 self.go_down(ours, progress, (entry_key, entry.slice), layer).map(Some)
             }
-            _ => Err(Self::corrupt(&BlockPointer::default(), "an entry that is no item and no link")),
+            _ => Err(Self::strange("an entry that is no item and no link")),
         }
     }
 }

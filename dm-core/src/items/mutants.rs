@@ -12,4 +12,6 @@ crate::mutants::declare_mutants! {
     BLOCK_RETIRED_EARLY = "block-retired-early",
     /// An entry becomes a link even if it has changed since it was read.
     LINK_UNCONDITIONAL = "link-unconditional",
+    /// A link is followed without a check of its checksum.
+    LINK_UNCHECKED = "link-unchecked",
 }

@@ -22,7 +22,7 @@ record! {
     /// The last eight bytes of a parameter block.
     pub struct ItemsBlock {
         key_bytes_max: Le16 = "the longest key, 1..=4096",
-        version: u8 = "1; 0 = keys and values of one size",
+        version: u8 = "2; 0 = keys and values of one size; 1 = links had no checksum",
         reserved_3: u8 = "zero",
         value_bytes_max: Le32 = "the longest value, 0..=65536",
     }
@@ -32,8 +32,11 @@ const_assert_eq!(ItemsBlock::BYTES, 8);
 /// Where [`ItemsBlock`] is in a parameter block.
 pub const BLOCK_AT: usize = PARAMETER_BYTES - ItemsBlock::BYTES;
 
-/// Version of these eight bytes.
-const VERSION: u8 = 1;
+/// Where the version is in an [`ItemsBlock`].
+const VERSION_AT: usize = core::mem::offset_of!(ItemsBlock, version);
+
+/// Version of these eight bytes, and of the entries: since version 2, links have checksums.
+const VERSION: u8 = 2;
 
 /// What is fixed when an index with items is created, besides the parameters of the index below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +71,14 @@ impl Parameters {
         }
     }
 
+    /// Raises a parameter block of an earlier version to the present one. Only for a block from elsewhere than a catalog,
+    /// such as that of a dump, which has items and no entries.
+    pub fn raise_version(block: &mut [u8; PARAMETER_BYTES]) {
+        if let Some(version @ 1..VERSION) = block.get_mut(BLOCK_AT + VERSION_AT) {
+            *version = VERSION;
+        }
+    }
+
     /// Takes them out of a parameter block, and leaves the parameters of the index below. `None`: the index has no
     /// items.
     pub fn take_from(block: &mut [u8; PARAMETER_BYTES]) -> Result<Option<Self>, ParameterError> {
@@ -77,7 +88,7 @@ impl Parameters {
             return Ok(None);
         }
         if record.version != VERSION || record.reserved_3 != 0 {
-            return Err(ParameterError::Version { found: record.version.into(), supported: VERSION.into() });
+            return Err(ParameterError::ItemsVersion { found: record.version, supported: VERSION });
         }
         place.fill(0);
         Ok(Some(Self {
@@ -152,8 +163,18 @@ mod tests {
         parameters.encode_into(&mut block);
         assert_eq!(Parameters::take_from(&mut block), Ok(Some(parameters)));
         assert_eq!((block[0], Parameters::take_from(&mut block)), (9, Ok(None)), "the rest is the index's below");
-        block[BLOCK_AT + 2] = 2;
-        assert_eq!(Parameters::take_from(&mut block), Err(ParameterError::Version { found: 2, supported: 1 }));
+        for found in [1, 3] {
+            parameters.encode_into(&mut block);
+            block[BLOCK_AT + VERSION_AT] = found;
+            let refused = Err(ParameterError::ItemsVersion { found, supported: VERSION });
+            assert_eq!(Parameters::take_from(&mut block), refused);
+            Parameters::raise_version(&mut block);
+            let is_older = found < VERSION;
+            assert_eq!(Parameters::take_from(&mut block), if is_older { Ok(Some(parameters)) } else { refused });
+        }
+        block = [0; PARAMETER_BYTES];
+        Parameters::raise_version(&mut block);
+        assert_eq!(Parameters::take_from(&mut block), Ok(None), "without items");
     }
 
     #[test]

@@ -237,8 +237,11 @@ impl<I: Index> Items<'_, I> {
                     Slot::Block(progress.block)
                 }
             };
-            if let Some(place) = front.get_mut(below.value.clone()) {
-                slot.write(place);
+            // The value lies behind the key.
+            if let Some((arguments, rest)) = front.split_at_mut_checked(below.value.start)
+                && let Some(place) = rest.get_mut(..below.value.len())
+            {
+                slot.write(arguments.get(below.key.clone()).unwrap_or_default(), place);
             }
             match progress.step {
                 Step::Insert => OperationKind::Insert,
@@ -332,7 +335,8 @@ impl<I: Index> Items<'_, I> {
             if below.expected.end.max(below.output.end) <= front.len() {
                 front.copy_within(below.output.clone(), below.expected.start);
             }
-            let seen = match Slot::read(front.get(below.output.clone()).unwrap_or_default()) {
+            let entry_key = front.get(below.key.clone()).unwrap_or_default();
+            let seen = match Slot::read(entry_key, front.get(below.output.clone()).unwrap_or_default()) {
                 Some(Slot::Link(layer)) => Some(Seen::Link(layer)),
                 Some(Slot::Inline(_)) => Some(Seen::Inline),
                 Some(Slot::Block(pointer)) => Some(Seen::Block(pointer)),
@@ -447,10 +451,13 @@ impl<I: Index> Items<'_, I> {
             let (front, ours) = self.split(scratch);
             let (ours, blocks) = ours.split_at_mut_checked(self.near_range(&self.scratch.blocks).start)?;
             let value = match found {
-                Found::Slot => match Slot::read(front.get(self.below.plan().expected.clone())?)? {
-                    Slot::Inline(value) => value,
-                    _ => return None,
-                },
+                Found::Slot => {
+                    let below = self.below.plan();
+                    match Slot::read(front.get(below.key.clone())?, front.get(below.expected.clone())?)? {
+                        Slot::Inline(value) => value,
+                        _ => return None,
+                    }
+                }
                 Found::Block => block::read(blocks, &pointer, self.index())?.1,
             };
             if as_expected && value == self.near.part(ours, Part::Expected) {

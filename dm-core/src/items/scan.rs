@@ -7,6 +7,7 @@
 //! If a block is not what its entry said, the entry has changed since. The scan then READs that entry again and
 //! continues there.
 
+use super::census::Tally;
 use super::key::{EntryKey, ROOT_LAYER};
 use super::parameters::BLOCKS_AT_ONCE;
 use super::point::copy_to;
@@ -28,6 +29,8 @@ pub(super) struct PageProgress {
     pub(super) live_bytes: u64,
     /// Bytes of the keys and of the values that a walk has found.
     pub(super) item_bytes: (u64, u64),
+    /// Entries that a walk has found.
+    pub(super) tally: Tally,
     /// Bytes of the page in use.
     used: u32,
     /// The entry key to continue from is not included.
@@ -50,6 +53,7 @@ impl PageProgress {
         records: 0,
         live_bytes: 0,
         item_bytes: (0, 0),
+        tally: Tally::BEGIN,
         used: 0,
         after: false,
         more: false,
@@ -215,7 +219,7 @@ impl<I: Index> Items<'_, I> {
         let entries_max = self.entries_max();
         let pages_max = entries_max.saturating_mul(4).saturating_add(4);
         if progress.page.records > entries_max || u64::from(progress.page.pages) > pages_max {
-            return Err(Self::corrupt(&BlockPointer::default(), "links to more entries than the pool has room for"));
+            return Err(Self::strange("links to more entries than the pool has room for"));
         }
         let below = self.below.plan();
         lane.port().with(|scratch| {
@@ -269,21 +273,29 @@ impl<I: Index> Items<'_, I> {
         step
     }
 
+    /// Sets the position behind the page of the index below. Returns whether the next page is there.
+    pub(super) fn behind_page(&self, front: &[u8], ours: &mut [u8], progress: &mut Progress) -> bool {
+        let page = &mut progress.page;
+        page.after = true;
+        if page.more
+            && let Some(last) = (page.count as usize).checked_sub(1)
+        {
+            let (record, entry_key) = (self.below.plan().record(last), self.near_range(&self.scratch.entry_key));
+            let key = front.get(record.start..record.start + entry_key.len()).unwrap_or_default();
+            copy_to(ours, &entry_key, key);
+        }
+        page.more
+    }
+
     /// Continues behind the page of the index below: with the next page, or in the layer above.
     pub(super) fn next_page(&self, scratch: &mut [u8], progress: &mut Progress) -> Step {
         let (front, ours) = self.split(scratch);
-        let entry_key = self.near_range(&self.scratch.entry_key);
-        let page = &mut progress.page;
-        page.after = true;
-        if page.more {
-            if let Some(last) = (page.count as usize).checked_sub(1) {
-                let record = self.below.plan().record(last);
-                let bytes = entry_key.len();
-                let key = front.get(record.start..record.start + bytes).unwrap_or_default();
-                copy_to(ours, &entry_key, key);
-            }
+        if self.behind_page(front, ours, progress) {
             return Step::Below;
         }
+        let entry_key = self.near_range(&self.scratch.entry_key);
+        let page = &mut progress.page;
+        page.tally.end_layer();
         let Some(depth) = progress.depth.checked_sub(1) else {
             return Step::Done(Outcome::Page { records: page.records as u32, more: false });
         };
@@ -308,7 +320,7 @@ impl<I: Index> Items<'_, I> {
         front: &'a [u8],
         progress: &Progress,
     ) -> Result<(&'a [u8], EntryKey<'a>, &'a [u8]), OpError> {
-        let strange = |what| Self::corrupt(&BlockPointer::default(), what);
+        let strange = Self::strange;
         let below = self.below.plan();
         let record = front.get(below.record(progress.page.at as usize)).unwrap_or_default();
         let (entry_key, slot) =
@@ -327,9 +339,11 @@ impl<I: Index> Items<'_, I> {
     ) -> Result<Step, OpError> {
         self.links.put(entry_key, layer);
         if !self.descend(ours, progress, layer, Some(slice)) {
-            return Err(Self::corrupt(&BlockPointer::default(), "a link to where no key goes on"));
+            return Err(Self::strange("a link to where no key goes on"));
         }
         self.aim_at(ours, progress);
+        progress.page.tally.entry(false);
+        progress.page.tally.begin_layer();
         progress.page.after = false;
         Ok(Step::Below)
     }
@@ -343,7 +357,7 @@ impl<I: Index> Items<'_, I> {
         operation: &Operation,
         census: bool,
     ) -> Result<Option<Step>, OpError> {
-        let strange = |what| Err(Self::corrupt(&BlockPointer::default(), what));
+        let strange = |what| Err(Self::strange(what));
         let (front, ours) = self.split(scratch);
         let (entry_key, entry, slot) = self.next_entry(front, progress)?;
         let path = self.near_range(&self.scratch.path);
@@ -351,13 +365,16 @@ impl<I: Index> Items<'_, I> {
         if done + entry.slice.len() > path.len() {
             return strange("an entry of a key longer than this index has");
         }
-        let taken = match Slot::read(slot) {
-            Some(Slot::Inline(value)) if !entry.more => {
+        let Some(slot) = Slot::read(entry_key, slot) else {
+            return strange("an entry that is no item and no link");
+        };
+        let taken = match slot {
+            Slot::Inline(value) if !entry.more => {
                 let bytes = done + entry.slice.len();
                 copy_to(ours, &(path.start + done..path.start + bytes), entry.slice);
                 self.take_item(ours, progress, operation, census, path.start..path.start + bytes, value)
             }
-            Some(Slot::Link(layer)) if entry.more => {
+            Slot::Link(layer) if entry.more => {
                 let bytes = done + entry.slice.len();
                 copy_to(ours, &(path.start + done..path.start + bytes), entry.slice);
                 let prefix = ours.get(path.start..path.start + bytes).unwrap_or_default();
@@ -367,7 +384,7 @@ impl<I: Index> Items<'_, I> {
                     return self.go_down(ours, progress, (entry_key, entry.slice), layer).map(Some);
                 }
             }
-            Some(Slot::Block(pointer)) => {
+            Slot::Block(pointer) => {
                 if progress.page.fetched == 0 {
                     return self.fetch(front, lane, progress).map(Some);
                 }
@@ -398,6 +415,7 @@ impl<I: Index> Items<'_, I> {
         match taken {
             Taken::Yes => {
                 progress.page.at += 1;
+                progress.page.tally.entry(matches!(slot, Slot::Block(_)));
                 let records = progress.page.records;
                 let full = !census && records == u64::from(operation.limit);
                 Ok(full.then_some(Step::Done(Outcome::Page { records: records as u32, more: true })))
@@ -456,9 +474,8 @@ impl<I: Index> Items<'_, I> {
         let mut at = self.scratch.blocks.start;
         for position in progress.page.at..progress.page.count {
             let record = front.get(below.record(position as usize)).unwrap_or_default();
-            let Some(Slot::Block(pointer)) = Slot::read(record.get(below.key_bytes..).unwrap_or_default()) else {
-                break;
-            };
+            let (entry_key, slot) = record.split_at_checked(below.key_bytes).unwrap_or_default();
+            let Some(Slot::Block(pointer)) = Slot::read(entry_key, slot) else { break };
             let bytes = (pointer.bytes as usize).next_multiple_of(block::UNIT_BYTES);
             let first = progress.page.fetched == 0;
             if !first && (progress.page.fetched as usize == BLOCKS_AT_ONCE || at + bytes > self.scratch.blocks.end) {

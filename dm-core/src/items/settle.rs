@@ -161,7 +161,8 @@ impl<I: Index> Items<'_, I> {
             let below = self.below.plan();
             Ok(match outcome {
                 Some(Outcome::Found) => lane.port().with(|scratch| {
-                    match Slot::read(scratch.get(below.output.clone()).unwrap_or_default()) {
+                    let entry_key = scratch.get(below.key.clone()).unwrap_or_default();
+                    match Slot::read(entry_key, scratch.get(below.output.clone()).unwrap_or_default()) {
                         Some(Slot::Block(pointer)) => Visit::Block(pointer),
                         Some(Slot::Link(layer)) => Visit::Link(layer),
                         _ => Visit::Other,

@@ -354,7 +354,7 @@ impl<I: Index + Sync> Host for Lent<'_, '_, I> {
 }
 
 fn walk(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<Census, SessionError> {
-    walker.run(index, async |lane| index.validate(lane).await).map_err(SessionError::Operation)
+    walker.run(index, async |lane| index.validate(lane).await?.at_rest()).map_err(SessionError::Operation)
 }
 
 /// Gives up what only this compute node has of the index. No lane but the walker's is left. If it fails, others must not take

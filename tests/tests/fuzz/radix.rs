@@ -251,25 +251,28 @@ fn item_slots_and_keys() {
         let mut input = Input::new(input);
         let bytes = 16 + usize::from(input.byte()) % 49;
         let (kind, layer) = (input.byte(), input.word());
-        let mut slot = vec![0; bytes];
+        let shape = KeyShape::new(bytes);
+        let (mut key, mut slot) = (vec![0; bytes], vec![0; bytes]);
+        shape.write(layer, &vec![kind; usize::from(kind) % 70], &mut key);
         let held = [kind; 13];
         match kind % 4 {
-            0 => Slot::Inline(&held).write(&mut slot),
-            1 => Slot::Block(BlockPointer { place: layer, life: layer as u32, bytes: 77 }).write(&mut slot),
-            2 => Slot::Link(layer).write(&mut slot),
+            0 => Slot::Inline(&held).write(&key, &mut slot),
+            1 => Slot::Block(BlockPointer { place: layer, life: layer as u32, bytes: 77 }).write(&key, &mut slot),
+            2 => Slot::Link(layer).write(&key, &mut slot),
             _ => {}
         }
-        let shape = KeyShape::new(bytes);
-        let mut key = vec![0; bytes];
-        shape.write(layer, &vec![kind; usize::from(kind) % 70], &mut key);
-        let changes = input.rest();
+        let (changes, sound) = (input.rest(), slot.clone());
         Input::new(changes).change(&mut slot);
-        Input::new(changes).change(&mut key);
-        if let Some(found) = Slot::read(&slot) {
+        if let Some(found) = Slot::read(&key, &slot) {
             let mut again = vec![0; bytes];
-            found.write(&mut again);
-            assert_eq!(Slot::read(&again), Some(found));
+            found.write(&key, &mut again);
+            assert_eq!(Slot::read(&key, &again), Some(found));
+            assert!(!matches!(found, Slot::Link(_)) || again == slot, "a link says all bytes of its slot");
         }
+        let made_for = key.clone();
+        Input::new(changes).change(&mut key);
+        let is_link = matches!(Slot::read(&key, &sound), Some(Slot::Link(_)));
+        assert!(!is_link || key == made_for, "a link of another entry");
         if let Some(EntryKey { layer, slice, more }) = shape.read(&key) {
             let mut again = vec![0; bytes];
             if more {

@@ -341,6 +341,60 @@ fn a_pool_without_room_for_a_block_says_so_and_changes_nothing() {
     }
 }
 
+/// A census finds that the entry of a link is lost, by what is behind it. A layer with one entry that names a block may
+/// have been left by a crash.
+#[test]
+fn a_census_misses_the_link_to_a_layer() {
+    let items = Parameters { key_bytes_max: 200, value_bytes_max: 100 };
+    let plain = Plain(IndexKind::Sherman, items);
+    let setup = setup(16, (8, 16));
+    let (value, long) = (&b"inline"[..], &[7; 40][..]);
+    // What is in the layer when its link is lost, and whether it may have been left.
+    for (records, unlinked, left) in [
+        (&[(&b"prefix.a"[..], long), (b"prefix.b", long)][..], 2, 0),
+        (&[(b"prefix.a", long), (b"prefix.b", value)], 2, 0),
+        (&[(b"prefix.a", value)], 1, 0),
+        (&[(b"prefix.a", long)], 0, 1),
+        (&[], 0, 0),
+        // A second layer below it: a link and two records.
+        (&[(b"prefix.another.a", long), (b"prefix.another.b", long)], 3, 0),
+    ] {
+        let mut test_bed = Direct.test_bed(&plain, &setup);
+        on_test_bed(&plain, &mut test_bed, &setup, 0, &mut |client| {
+            // Keys of more than a slice, so that two make a layer.
+            let makes = [&b"prefix.z1"[..], b"prefix.z2"];
+            for key in makes {
+                assert_eq!(ask(client, OperationKind::Insert, key, value, b"").0, Outcome::Inserted);
+            }
+            for key in makes {
+                assert_eq!(ask(client, OperationKind::Delete, key, b"", b"").0, Outcome::Deleted);
+            }
+            for (key, value) in records.iter().chain([&(&b"other"[..], value)]) {
+                assert_eq!(ask(client, OperationKind::Insert, key, value, b"").0, Outcome::Inserted);
+            }
+            let census = client.validate();
+            assert_eq!((census.unlinked_entries, census.left_layers), (0, 0), "nothing is lost");
+        });
+        on_test_bed(&ShermanSubject, &mut test_bed, &setup, 1, &mut |client| {
+            let (index, lanes) = (client.index, client.lanes);
+            let key = index.plan().key.clone();
+            lanes[0].port().with(|scratch| KeyShape::new(16).write_more(0, b"prefix.", &mut scratch[key.clone()]));
+            let deleted = client.drive(0, index.execute(&lanes[0], Operation::point(OperationKind::Delete)));
+            assert_eq!(deleted.result, Ok(Outcome::Deleted), "the entry of the link");
+        });
+        on_test_bed(&plain, &mut test_bed, &setup, 2, &mut |client| {
+            let (index, lanes) = (client.index, client.lanes);
+            let census = client.drive(0, index.validate(&lanes[0])).result.unwrap();
+            assert_eq!(
+                (census.records, census.unlinked_entries, census.left_layers),
+                (1, unlinked, left),
+                "{records:?}"
+            );
+            assert_eq!(census.at_rest().is_err(), unlinked > 0);
+        });
+    }
+}
+
 /// Two dozen layers, each with two links to the next one, and one record in the last: it counts as sixteen million. The
 /// walk counted them one by one.
 #[test]
@@ -356,12 +410,13 @@ fn links_in_a_maze_end_no_walk_late() {
             let (index, lanes) = (client.index, client.lanes);
             lanes[0].port().with(|scratch| {
                 let slice = [first; 7];
-                let key = &mut scratch[index.plan().key.clone()];
+                let mut key = [0; 16];
                 match slot {
-                    Slot::Link(_) => shape.write_more(layer, &slice, key),
-                    _ => shape.write(layer, &slice, key),
+                    Slot::Link(_) => shape.write_more(layer, &slice, &mut key),
+                    _ => shape.write(layer, &slice, &mut key),
                 }
-                slot.write(&mut scratch[index.plan().value.clone()]);
+                scratch[index.plan().key.clone()].copy_from_slice(&key);
+                slot.write(&key, &mut scratch[index.plan().value.clone()]);
             });
             let inserted = client.drive(0, index.execute(&lanes[0], Operation::point(OperationKind::Insert)));
             assert_eq!(inserted.result, Ok(Outcome::Inserted));

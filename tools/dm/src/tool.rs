@@ -120,7 +120,7 @@ pub(crate) enum WalkError {
 }
 
 impl WalkError {
-    fn of(error: OpError) -> Self {
+    pub(crate) fn of(error: OpError) -> Self {
         let is_damage = match error.cause {
             // Another status is of a pointer to where no memory is.
             Cause::Verb(error) => !error.effect_unknown(),

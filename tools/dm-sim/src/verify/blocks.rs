@@ -35,7 +35,7 @@ impl Found {
 
     fn add_entry(&mut self, entry_key: &[u8], value: &[u8]) {
         let layer = self.keys.read(entry_key).map_or(u64::MAX, |entry| entry.layer);
-        match Slot::read(value) {
+        match Slot::read(entry_key, value) {
             Some(Slot::Block(pointer)) => {
                 let bytes = class_bytes(class_of(pointer.bytes as usize)) as u64;
                 self.blocks.push((layer, Node { node: pointer.node(), offset: pointer.offset(), bytes }));

@@ -27,7 +27,7 @@ use dm_core::locks::ChainedRead;
 use dm_core::machine::{Step, poll_once};
 use dm_core::marks::MARKS_MAX;
 use dm_core::memory::{Epochs, GENERATIONS, Participant, Pin};
-use dm_core::operation::{Cause, OpError};
+use dm_core::operation::{Cause, Census, OpError};
 use dm_core::verbs::{LaneId, Request, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::with_index;
@@ -228,7 +228,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             (0..2 * self.keys).try_for_each(|key| self.point(node, 0, key, Call::Get))?;
         }
         let (index, lane) = (self.opened[WITHOUT_CACHE], self.lane(WITHOUT_CACHE, 0));
-        match self.alone(lane, index.validate(lane))? {
+        match self.alone(lane, index.validate(lane))?.and_then(Census::at_rest) {
             Ok(_) => {}
             Err(error) => return Err(format!("{:?}: the tree: {error}", self.scenario)),
         }

@@ -30,7 +30,8 @@ const WALKS: usize = 3;
                         What is verified: the pool's tables; of each index, that every pointer leads to a node of this index and \
                         level, that the ranges of keys of neighbours and parents meet, that keys are in their node's range, and all checksums \
                         there are. Not noticed: a byte that changed within one entry, where no checksum covers it. Indexes whose \
-                        leaves are single records have checksums of them, and values of any length have some from 15 bytes on.\n\
+                        leaves are single records have checksums of them, and values of any length have some from 15 bytes on. Keys of any length to which no link leads are \
+                        noted, since others may have written meanwhile; with --records they are damage.\n\
                         Safe on a pool in use. A walk ends at the first damage: an index may have more.\n\
                         The exit code is 0 if all that was looked at is sound, and 1 if something is damaged or could not be checked."
 )]
@@ -77,6 +78,8 @@ struct CheckedIndex {
     what: Option<String>,
     /// What the walk did not see of an index whose keys have owners.
     unseen: Option<String>,
+    /// What is damage if nobody wrote meanwhile.
+    note: Option<String>,
     tree: Option<Tree>,
 }
 
@@ -98,6 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
         let ownership = ownership(&memory.pool, entry, arguments.pool.terms()?.lease_ns())?;
         let unseen = ownership.as_ref().and_then(Ownership::unseen);
+        let note = walked.as_ref().ok().and_then(|census| note(census, arguments.records));
         let (state, what, tree) = match walked {
             Err(WalkError::Damaged(what)) if let Some(why) = ownership.and_then(|owners| owners.unrecovered()) => {
                 (State::NotChecked, Some(format!("{why}; a walk says: {what}")), None)
@@ -107,7 +111,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(WalkError::Failed(what)) => (State::NotChecked, Some(what), None),
         };
         let (number, name, kind) = (entry.number.get(), entry.name().to_owned(), entry.kind.name());
-        indexes.push(CheckedIndex { number, name, kind, state, what, unseen, tree });
+        indexes.push(CheckedIndex { number, name, kind, state, what, unseen, note, tree });
     }
     let checked = Checked { pool: pool_name(memory.pool.descriptions()[0].identity.pool_id), damage, indexes };
     if arguments.json {
@@ -149,12 +153,17 @@ fn walk(tool: &mut Tool<'_, '_, '_, '_>, records: bool) -> Result<Census, WalkEr
     }
     let mut walked = tool.walk();
     for _ in 1..WALKS {
-        if matches!(walked, Err(WalkError::Damaged(_))) {
+        let is_in_doubt = match &walked {
+            Ok(census) => census.unlinked_entries > 0,
+            Err(walked) => matches!(walked, WalkError::Damaged(_)),
+        };
+        if is_in_doubt {
             walked = tool.walk();
         }
     }
     let census = walked?;
     if records {
+        census.at_rest().map_err(WalkError::of)?;
         let count = tool.each(|_, _| Ok(())).map_err(|failure| WalkError::Damaged(failure.to_string()))?;
         if count != census.records {
             let what = format!("a scan found {count} records, the walk {} (or others wrote meanwhile)", census.records);
@@ -162,6 +171,19 @@ fn walk(tool: &mut Tool<'_, '_, '_, '_>, records: bool) -> Result<Census, WalkEr
         }
     }
     Ok(census)
+}
+
+/// What else a walk has counted. `at_rest`: nobody wrote meanwhile.
+fn note(census: &Census, at_rest: bool) -> Option<String> {
+    let Census { unlinked_entries, left_layers, .. } = *census;
+    if unlinked_entries > 0 && !at_rest {
+        let entries = counted_as(unlinked_entries, "entry", "entries");
+        return Some(format!(
+            "{entries} without a link: damage, unless others wrote meanwhile (--records, while nobody does, decides)"
+        ));
+    }
+    (left_layers > 0)
+        .then(|| format!("{} left by crashes, which is no damage", counted_as(left_layers, "layer", "layers")))
 }
 
 /// Damage of what all indexes share.
@@ -190,7 +212,7 @@ fn damage_outside(pool: &Pool) -> Result<Vec<String>, Failure> {
 
 fn render(checked: &Checked) -> String {
     let mut text = format!("pool \"{}\", {}\n", checked.pool, indexes(checked.indexes.len()));
-    for CheckedIndex { name, kind, state, what, unseen, tree, .. } in &checked.indexes {
+    for CheckedIndex { name, kind, state, what, unseen, note, tree, .. } in &checked.indexes {
         let unseen = unseen.as_ref().map_or_else(String::new, |unseen| format!(" ({unseen})"));
         let what = what.as_deref().unwrap_or_default();
         // Writing to a string does not fail, here and below.
@@ -206,6 +228,9 @@ fn render(checked: &Checked) -> String {
             (State::NotChecked, _) => writeln!(text, "index \"{name}\" ({kind}): not checked: {what}"),
             _ => writeln!(text, "index \"{name}\" ({kind}): DAMAGED: {what}"),
         };
+        if let Some(note) = note {
+            let _ = writeln!(text, "  note: {note}");
+        }
     }
     for what in &checked.damage {
         let _ = writeln!(text, "DAMAGED: {what}");

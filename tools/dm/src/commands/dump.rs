@@ -23,8 +23,9 @@
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
 //! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
 //! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
-//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. `dm dump --help` says so to
-//! its reader.
+//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. With keys of any length, an
+//! entry may lead to many records. It has a checksum, and the walk counts records to which no entry leads
+//! ([`Census::at_rest`](dm_core::operation::Census::at_rest)). `dm dump --help` says so to its reader.
 
 mod parts;
 mod put;
@@ -38,6 +39,7 @@ use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, with_tools};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
+use dm_core::items::parameters::Parameters as AnyLength;
 use dm_core::operation::RECORD_HEADER_BYTES;
 use dm_core::remote::catalog::IndexKind;
 use dm_host::kinds::IndexParameters;
@@ -67,9 +69,10 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   What is verified: the index is walked before it is dumped, as by dm check; keys ascend; and there are as many records \
                   as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
                   What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
-                  has another value or another key then, or one record more or less. With keys of any length, an entry may lead to \
-                  all keys that begin with the same 55 bytes: they are missing then. Indexes whose leaves are single records have \
-                  checksums of them, and values of any length have some from 15 bytes on. With --in-use only the order of keys is verified."
+                  has another value or another key then, or one record more or less. Indexes whose leaves are single records have \
+                  checksums of them, and values of any length have some from 15 bytes on. With keys of any length, an entry may lead to \
+                  all keys that begin with the same 55 bytes: it has a checksum, and the dump fails if it is lost. With --in-use only \
+                  checksums and the order of keys are verified."
 )]
 pub(super) struct DumpArguments {
     #[command(flatten)]
@@ -159,7 +162,7 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
 
 /// Counts the records of an index that no other program writes to, by a walk that checks it.
 fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
-    let census = tool.census();
+    let census = tool.census().and_then(|census| census.at_rest().map_err(Failure::run));
     census.map(|census| census.records).map_err(|failure| {
         Failure::Run(format!("not sound, or written to meanwhile (then dump it with --in-use): {failure}"))
     })
@@ -250,8 +253,10 @@ impl<'p, R: Read> Reader<'p, R> {
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let kind = IndexKind::from_number(number(12))
             .ok_or_else(|| bad(format!("a dump of an index of unknown kind {}", number(12))))?;
-        let block = header[16..].first_chunk().unwrap_or(&[0; _]);
-        let parameters = IndexParameters::decode(kind, number(14), block)
+        let mut block = *header[16..].first_chunk().unwrap_or(&[0; _]);
+        // Records of any length are the same in a dump, whatever the entries were like that had them.
+        AnyLength::raise_version(&mut block);
+        let parameters = IndexParameters::decode(kind, number(14), &block)
             .map_err(|error| bad(format!("a header that makes no sense: {error}")))?;
         let mut crc = CRC.digest();
         crc.update(&header);

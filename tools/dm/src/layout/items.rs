@@ -61,6 +61,13 @@ pub(super) const ITEMS_KEY: Structure = Structure {
     },
 };
 
+/// The entry key of a link.
+fn link_key() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    SHAPE.write(0, b"/usr/share", &mut bytes);
+    bytes
+}
+
 const POINTER: BlockPointer =
     BlockPointer { place: BlockPointer::place_of(NodeId(2), 0x4_0130), life: 0x1_2345, bytes: 46 };
 
@@ -74,7 +81,7 @@ pub(super) const ITEMS_SLOT: Structure = Structure {
     samples: || {
         let slot = |slot: Slot<'_>| {
             let mut bytes = [0; 16];
-            slot.write(&mut bytes);
+            slot.write(&link_key(), &mut bytes);
             bytes
         };
         vec![
@@ -89,13 +96,13 @@ pub(super) const ITEMS_SLOT: Structure = Structure {
                 &[("kind", "block"), ("node", "2"), ("offset", "0x40130"), ("life", "0x12345"), ("bytes", "46")],
             ),
             Sample::new(
-                "a link to a layer",
+                "a link to a layer, from \"/usr/share\" and other keys with its first seven bytes in layer 0",
                 &slot(Slot::Link(0x1_0002_0000_0003)),
                 &[("kind", "link"), ("layer", "0x1000200000003")],
             ),
         ]
     },
-    decode: |bytes| match Slot::read(bytes) {
+    decode: |bytes| match Slot::read(&link_key(), bytes) {
         Some(Slot::Inline(held)) => vec![value("kind", &"inline"), value("value", &text(held))],
         Some(Slot::Block(pointer)) => vec![
             value("kind", &"block"),
@@ -139,6 +146,14 @@ pub(super) const ITEMS_BLOCK: Structure = Structure {
     },
 };
 
+/// What is said of parameters of that version.
+fn of_version(found: u32) -> String {
+    format!(
+        "keys and values of any length in format {found}; this program reads and writes format 2: dump the index with the program that \
+         wrote it, and load the dump"
+    )
+}
+
 pub(super) const ITEMS_PARAMETERS: Structure = Structure {
     name: "items_parameters",
     title: "the end of a parameter block of an index with keys and values of any length",
@@ -152,8 +167,8 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
     samples: || {
         let mut block = [0; 64];
         Parameters { key_bytes_max: 1024, value_bytes_max: 65536 }.encode_into(&mut block);
-        let mut newer = block;
-        newer[BLOCK_AT + 2] = 2;
+        let (mut older, mut newer) = (block, block);
+        (older[BLOCK_AT + 2], newer[BLOCK_AT + 2]) = (1, 3);
         vec![
             Sample::new(
                 "keys of up to 1 KiB, values of up to 64 KiB",
@@ -161,11 +176,8 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
                 &[("key_bytes_max", "1024"), ("value_bytes_max", "65536")],
             ),
             Sample::new("keys and values of one size", &[0; 8], &[("lengths", "none")]),
-            Sample::new(
-                "of a newer version",
-                &newer[BLOCK_AT..],
-                &[("error", "parameter block of version 2; this program reads version 1")],
-            ),
+            Sample::new("of an older version", &older[BLOCK_AT..], &[("error", &of_version(1))]),
+            Sample::new("of a newer version", &newer[BLOCK_AT..], &[("error", &of_version(3))]),
         ]
     },
     decode: |bytes| {

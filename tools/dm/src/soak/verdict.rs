@@ -10,7 +10,7 @@ use crate::tool::with_tool;
 use dm_core::index::Index as _;
 use dm_core::memory::chunks;
 use dm_core::memory::orphans::CollectedOrphans;
-use dm_core::operation::{Operation, OperationKind, Outcome};
+use dm_core::operation::{Census, Operation, OperationKind, Outcome};
 use dm_core::remote::chunk::ChunkEntry;
 use dm_core::remote::row::RowState;
 use dm_core::verbs::NodeId;
@@ -92,7 +92,8 @@ pub(super) fn judge(fleet: &mut Fleet) -> Result<Verdict, Failure> {
                 block_on(tool.fabric, tool.lane, tool.index.collect_orphans(tool.lane)).map_err(Failure::run)?;
             thread::sleep(COLLECTION_PAUSE);
         }
-        match block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane)) {
+        let census = block_on(tool.fabric, tool.lane, tool.index.validate(tool.lane));
+        match census.and_then(Census::at_rest) {
             Ok(census) => {
                 verdict.sound = true;
                 verdict.records = census.records;

@@ -21,7 +21,7 @@ use dm_core::lane::Lane;
 use dm_core::marks::Mark;
 use dm_core::membership::lease::Lease;
 use dm_core::memory::orphans::CollectedOrphans;
-use dm_core::operation::{Cause, OpError};
+use dm_core::operation::{Cause, Census, OpError};
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 
@@ -443,10 +443,13 @@ impl Stage<'_> {
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
             Err(alone) => self.findings.push(Finding::Structure(alone.to_string())),
-            Ok(run) => match run.result {
+            Ok(run) => match run.result.and_then(Census::at_rest) {
                 Err(error) => self.findings.push(Finding::Structure(error.to_string())),
                 Ok(census) if census.records != found => {
                     self.findings.push(Finding::Records { counted: census.records, found });
+                }
+                Ok(census) if census.left_layers > self.left_layers_max(lanes, history) => {
+                    self.findings.push(Finding::Structure(format!("no crash left so many layers: {census:?}")));
                 }
                 // An operation links the leaf that it split off, and replaces the node that it froze, before it ends. Only
                 // small nodes below that one may stay frozen: the next operation that changes them replaces them.
@@ -464,6 +467,15 @@ impl Stage<'_> {
                 Ok(_) => {}
             },
         }
+    }
+
+    /// Layers without a link that may be left: one for each lane of a compute node that died, one for each lane that cannot be
+    /// settled, and those that a lane has counted.
+    fn left_layers_max(&self, lanes: &[&[Lane<'_>]], history: &History) -> u64 {
+        let alive = self.alive(&history.injected);
+        let gone = (0..lanes.len()).filter(|node| !alive.contains(node)).map(|node| lanes[node].len() as u64);
+        let lost = |lane: &Lane<'_>| u64::from(lane.marked(Mark::LAYER_LOST)) + u64::from(lane.is_unsettled());
+        gone.sum::<u64>() + lanes.iter().copied().flatten().map(lost).sum::<u64>()
     }
 
     /// Accounts for the memory as it is now, if that is possible. Until all keys have been read once more, the

@@ -54,10 +54,13 @@ impl Stage<'_, '_> {
             }
         }
         match self.fabric.drive(row_of(last).0, lane, index.validate(lane), None, &mut Vec::new())? {
-            Drive::Done(Ok(census)) if census.records == self.known.len() as u64 => {}
-            Drive::Done(Ok(census)) => {
+            Drive::Done(Ok(census)) if census.records != self.known.len() as u64 => {
                 return Err(format!("the tree has {} records, the model {}", census.records, self.known.len()));
             }
+            Drive::Done(Ok(census)) if census.left_layers > 0 && self.dead.is_empty() => {
+                return Err(format!("no compute node died, and there are {census:?}"));
+            }
+            Drive::Done(Ok(census)) => drop(census.at_rest().map_err(|error| error.to_string())?),
             other => return Err(format!("validating: {other:?}")),
         }
         self.add_up()?;
