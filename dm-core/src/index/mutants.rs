@@ -6,4 +6,9 @@ crate::mutants::declare_mutants! {
     LOST_CALL_HARMLESS = "lost-call-harmless" => Wide,
     /// A scan goes on behind the first key of the next owner's range, not at it.
     CURSOR_KEPT_AT_BORDER = "cursor-kept-at-border" => Wide,
+    /// A call that carries changes and is not answered is made once more.
+    LOST_PACK_REPEATED = "lost-pack-repeated" => Wide,
+    /// The answers to a call that carries several operations are given to them in the order in which they come, not by their
+    /// places.
+    ANSWERS_IN_ORDER = "answers-in-order" => Wide,
 }

@@ -1,20 +1,33 @@
 //! Requests and answers as bytes. All numbers are little-endian.
 //!
 //! ```text
-//!  request: header (24 bytes) │ the parts that its kind has, in the order of `Part`, each of the index's length
-//!  answer:  header (16 bytes) │ the value that was found, or the records of a page, or where the range of another owner begins
+//!  request: header (24 bytes) │ operations: head (4 bytes) │ the parts that its kind has, in the order of `Part`, each of the
+//!                             │                              index's length
+//!  answer:  header (8 bytes)  │ answers: head (8 bytes) │ the value that was found, or the records of a page, or where the range
+//!                             │                           of another owner begins, or how long the operation had waited
+//!                             │ places of operations that were not begun (2 bytes each)
 //! ```
+//!
+//! An operation has a place in its request, and its answer names that. Answers come in the order in which the operations ended;
+//! behind them are those that were not begun. Each operation of a request is in the answer, once.
 
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
-use zerocopy::little_endian::{U16, U32, U64};
+use crate::verbs::CALL_BYTES_MAX;
+use core::ops::Range;
+use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of both messages.
-const VERSION: u8 = 1;
-/// Execute an operation. A memory node's processor has procedures of other numbers.
+/// The version of both messages. Version 1 had one operation in a request. The compute nodes of a pool have to be of one version, and so
+/// have its daemons: a request of another version is not executed.
+const VERSION: u8 = 2;
+/// Execute operations. A memory node's processor has procedures of other numbers.
 const EXECUTE: u8 = 2;
+
+/// Operations of a request, at most: some messages have room for more of the smallest.
+pub const OPERATIONS_MAX: usize = 256;
 
 const AFTER: u8 = 1;
 const BOUNDED: u8 = 2;
@@ -24,184 +37,600 @@ const BOUNDED: u8 = 2;
 struct RequestHeader {
     version: u8,
     procedure: u8,
-    kind: u8,
-    flags: u8,
     index: U16,
-    reserved: U16,
+    /// Operations.
+    count: U16,
     key_bytes: U16,
     value_bytes: U16,
-    limit: U32,
-    /// How long the operation may wait, in ns.
+    reserved: [u8; 6],
+    /// How long all of them together may take, in ns.
     wait_ns: U64,
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct OperationHead {
+    kind: u8,
+    flags: u8,
+    limit: U16,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct AnswerHeader {
     version: u8,
+    reserved: u8,
+    answers: U16,
+    /// Or [`NONE_BEGUN`].
+    not_begun: U16,
+    reserved_too: U16,
+}
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct AnswerHead {
+    /// Which operation of the request it answers.
+    place: U16,
     /// See [`Outcome::number`]; or [`FAILED`], [`PAGE`], [`PAGE_AND_MORE`].
     outcome: u8,
     effect: u8,
     cause: u8,
-    /// Of a page: how many.
-    records: U32,
-    /// Of [`DEADLINE`]: how long the operation had waited, in ns.
-    detail: U64,
+    reserved: u8,
+    /// Of what is behind it.
+    bytes: U16,
 }
 
 const REQUEST_BYTES: usize = size_of::<RequestHeader>();
-/// Bytes of an answer in front of what was found.
-pub const ANSWER_BYTES: usize = size_of::<AnswerHeader>();
+const OPERATION_BYTES: usize = size_of::<OperationHead>();
+const HEADER_BYTES: usize = size_of::<AnswerHeader>();
+const HEAD_BYTES: usize = size_of::<AnswerHead>();
+/// Bytes of a place in the list of operations that were not begun.
+const PLACE_BYTES: usize = size_of::<U16>();
+
+/// Bytes of the answer to one operation in front of what was found.
+pub const ANSWER_BYTES: usize = HEADER_BYTES + HEAD_BYTES;
+
+/// Of an answer without a list: no operation of the request was begun.
+const NONE_BEGUN: u16 = u16::MAX;
 
 /// Outcome: there is none.
 const FAILED: u8 = 0;
 const PAGE: u8 = 9;
 const PAGE_AND_MORE: u8 = 10;
 
-/// Cause: the owner does not own the key.
+/// Cause: the owner does not own the keys of this scan.
 const NOT_OWNER: u8 = 1;
 const DEADLINE: u8 = 2;
 const POOL_FULL: u8 = 3;
 const OTHER: u8 = 4;
 
+/// Bytes behind [`DEADLINE`]: how long the operation had waited, in ns.
+const ELAPSED_BYTES: usize = size_of::<u64>();
+
 const EFFECTS: [Effect; 3] = [Effect::None, Effect::Unknown, Effect::Done];
 
-/// What a call came to.
+/// What a call came to, for one of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The owner has executed the operation. What it found is in the scratch.
     Outcome(Outcome),
-    /// The callee does not own the key.
+    /// The operation was not begun: the callee does not own the key, or has no more time or room for it.
     Elsewhere,
     /// Nobody executes the operation for this compute node.
     Refused,
 }
 
-/// Writes the request for an operation whose arguments are in `scratch`. Returns its length. `None`: it has no room, or keys and
-/// values of the index have lengths of their own.
-pub fn encode_request(
-    operation: &Operation,
-    index: IndexNumber,
-    plan: &ScratchPlan,
-    scratch: &[u8],
-    out: &mut [u8],
-) -> Option<usize> {
-    if plan.has_lengths() || operation.down {
-        return None;
-    }
-    let header = RequestHeader {
-        version: VERSION,
-        procedure: EXECUTE,
-        kind: operation.kind as u8,
-        flags: if operation.after { AFTER } else { 0 } | if operation.bounded { BOUNDED } else { 0 },
-        index: index.get().into(),
-        reserved: 0.into(),
-        key_bytes: u16::try_from(plan.key_bytes).ok()?.into(),
-        value_bytes: u16::try_from(plan.value_bytes).ok()?.into(),
-        limit: operation.limit.into(),
-        wait_ns: operation.wait_ns().into(),
-    };
-    out.get_mut(..REQUEST_BYTES)?.copy_from_slice(header.as_bytes());
-    let mut end = REQUEST_BYTES;
-    for &part in operation.kind.parts() {
-        let bytes = plan.part(scratch, part);
-        out.get_mut(end..end + bytes.len())?.copy_from_slice(bytes);
-        end += bytes.len();
-    }
-    Some(end)
+/// Whether operations of this kind change something.
+pub(super) const fn changes(kind: OperationKind) -> bool {
+    !matches!(kind, OperationKind::Get | OperationKind::Scan)
 }
 
-/// Reads a request, and puts the arguments into `scratch`. A scan's limit is what an answer of `answer_bytes` has room for, at
-/// most. `None`: it is none, or for another index.
-pub fn decode_request(
-    message: &[u8],
+/// Bytes of an operation of this kind in a request.
+fn bytes_of(kind: OperationKind, plan: &ScratchPlan) -> usize {
+    OPERATION_BYTES + kind.parts().iter().map(|&part| plan.range(part).len()).sum::<usize>()
+}
+
+/// Bytes that an answer to an operation of this kind has room for, at least: of a scan it has no record.
+fn answer_room(kind: OperationKind, plan: &ScratchPlan) -> usize {
+    let found = match kind {
+        OperationKind::Scan => plan.key_bytes,
+        OperationKind::Get | OperationKind::Insert | OperationKind::UpdateIf | OperationKind::DeleteIf => {
+            plan.value_bytes
+        }
+        OperationKind::Update | OperationKind::Upsert | OperationKind::Delete => 0,
+    };
+    HEAD_BYTES + found.max(ELAPSED_BYTES)
+}
+
+/// Writes a request, one operation behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestWriter {
     index: IndexNumber,
-    plan: &ScratchPlan,
-    answer_bytes: usize,
-    scratch: &mut [u8],
-) -> Option<Operation> {
-    let (header, mut rest) = RequestHeader::read_from_prefix(message).ok()?;
-    let sizes = (usize::from(header.key_bytes.get()), usize::from(header.value_bytes.get()));
-    let sound = header.version == VERSION
-        && header.procedure == EXECUTE
-        && header.index.get() == index.get()
-        && sizes == (plan.key_bytes, plan.value_bytes)
-        && header.flags & !(AFTER | BOUNDED) == 0
-        && !plan.has_lengths();
-    let kind = OperationKind::ALL.get(usize::from(header.kind)).copied().filter(|_| sound)?;
-    for &part in kind.parts() {
-        let (bytes, behind) = rest.split_at_checked(plan.range(part).len())?;
-        if !plan.put(scratch, part, bytes) {
+    count: u16,
+    end: usize,
+    /// Bytes of the longest answer.
+    answer_end: usize,
+    has_scan: bool,
+    changes: bool,
+}
+
+impl RequestWriter {
+    /// A request without operations.
+    pub const fn new(index: IndexNumber) -> Self {
+        Self { index, count: 0, end: REQUEST_BYTES, answer_end: HEADER_BYTES, has_scan: false, changes: false }
+    }
+
+    /// How many operations it has.
+    pub const fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Whether some of them are changes.
+    pub const fn has_changes(&self) -> bool {
+        self.changes
+    }
+
+    /// Adds an operation whose arguments are in `scratch`. `false`: it stays as it is, since it or its answer has no room for
+    /// the operation beside the others, or keys and values of the index have lengths of their own. A scan goes alone.
+    #[must_use = "an operation that was not added has to go alone"]
+    pub fn add(&mut self, operation: &Operation, plan: &ScratchPlan, scratch: &[u8], out: &mut [u8]) -> bool {
+        let is_scan = operation.kind == OperationKind::Scan;
+        let is_alone = self.count == 0;
+        let answer_end = self.answer_end + answer_room(operation.kind, plan);
+        let has_room = is_alone || answer_end <= CALL_BYTES_MAX && !is_scan && !self.has_scan;
+        if plan.has_lengths() || operation.down || !has_room || usize::from(self.count) >= OPERATIONS_MAX {
+            return false;
+        }
+        let end = self.end + bytes_of(operation.kind, plan);
+        let Some((front, mut rest)) =
+            out.get_mut(self.end..end).and_then(|room| room.split_at_mut_checked(OPERATION_BYTES))
+        else {
+            return false;
+        };
+        let head = OperationHead {
+            kind: operation.kind as u8,
+            flags: if operation.after { AFTER } else { 0 } | if operation.bounded { BOUNDED } else { 0 },
+            limit: u16::try_from(operation.limit).unwrap_or(u16::MAX).into(),
+        };
+        front.copy_from_slice(head.as_bytes());
+        for &part in operation.kind.parts() {
+            let bytes = plan.part(scratch, part);
+            let Some((place, behind)) = rest.split_at_mut_checked(bytes.len()) else { return false };
+            place.copy_from_slice(bytes);
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            return false;
+        }
+        (self.end, self.answer_end) = (end, answer_end);
+        self.count += 1;
+        self.has_scan |= is_scan;
+        self.changes |= changes(operation.kind);
+        true
+    }
+
+    /// Completes the request, whose operations may take so long. Returns its length. `None`: it has no operation, or `out` is
+    /// another one.
+    pub fn finish(&self, wait_ns: u64, plan: &ScratchPlan, out: &mut [u8]) -> Option<usize> {
+        let header = RequestHeader {
+            version: VERSION,
+            procedure: EXECUTE,
+            index: self.index.get().into(),
+            count: self.count.into(),
+            key_bytes: u16::try_from(plan.key_bytes).ok()?.into(),
+            value_bytes: u16::try_from(plan.value_bytes).ok()?.into(),
+            reserved: [0; 6],
+            wait_ns: wait_ns.into(),
+        };
+        out.get_mut(..REQUEST_BYTES)?.copy_from_slice(header.as_bytes());
+        (self.count > 0 && self.end <= out.len()).then_some(self.end)
+    }
+}
+
+/// Operations that a compute node executes for another one, one after another, and the answer to them.
+///
+/// The request and the answer lie with its user, who passes the same ones each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Serving {
+    count: u16,
+    wait_ns: u64,
+    /// Bytes of the answer, at most.
+    room: usize,
+    /// Place of the operation that comes next, and where it is in the request.
+    next: u16,
+    at: usize,
+    /// The operation that was begun last is a scan.
+    scans: bool,
+    answers: u16,
+    /// Where the next answer is put.
+    end: usize,
+    /// Their places are kept at the end of the room, the last one in front.
+    not_begun: u16,
+}
+
+impl Serving {
+    /// Of a request for `index`, whose answer may have `answer_bytes`, for which there is room. `None`: it is none, or for another index, or has more
+    /// operations than the answer has places for.
+    pub fn decode(request: &[u8], index: IndexNumber, plan: &ScratchPlan, answer_bytes: usize) -> Option<Self> {
+        let (header, _) = RequestHeader::read_from_prefix(request).ok()?;
+        let sizes = (usize::from(header.key_bytes.get()), usize::from(header.value_bytes.get()));
+        let (count, room) = (header.count.get(), answer_bytes.min(CALL_BYTES_MAX));
+        let is_sound = header.version == VERSION
+            && header.procedure == EXECUTE
+            && header.index.get() == index.get()
+            && sizes == (plan.key_bytes, plan.value_bytes)
+            && (1..=OPERATIONS_MAX).contains(&usize::from(count))
+            && HEADER_BYTES + usize::from(count) * PLACE_BYTES <= room
+            && !plan.has_lengths();
+        if !is_sound {
             return None;
         }
-        rest = behind;
-    }
-    let is_scan = kind == OperationKind::Scan;
-    let record_bytes = (plan.key_bytes + plan.value_bytes).max(1);
-    let limit_max = (answer_bytes.checked_sub(ANSWER_BYTES)? / record_bytes).min(plan.page_records());
-    let limit = (header.limit.get() as usize).min(limit_max) as u32;
-    let operation = Operation {
-        kind,
-        limit: if is_scan { limit } else { 0 },
-        after: is_scan && header.flags & AFTER != 0,
-        bounded: is_scan && header.flags & BOUNDED != 0,
-        down: false,
-        deadline_ns: header.wait_ns.get().clamp(1, Operation::WAIT_NS_DEFAULT),
-    };
-    rest.is_empty().then_some(operation)
-}
-
-/// Writes the answer of an operation that has ended, and whose results are in `scratch`. Returns its length; 0: it has no room.
-pub fn encode_answer(result: &Result<Outcome, OpError>, plan: &ScratchPlan, scratch: &[u8], out: &mut [u8]) -> usize {
-    let mut header = header_of(FAILED);
-    let mut behind: &[u8] = &[];
-    match result {
-        Ok(Outcome::Page { records, more }) => {
-            header.outcome = if *more { PAGE_AND_MORE } else { PAGE };
-            header.records = (*records).into();
-            let page = scratch.get(plan.page.clone()).unwrap_or_default();
-            behind = page.get(..*records as usize * (plan.key_bytes + plan.value_bytes)).unwrap_or_default();
-        }
-        Ok(outcome) => {
-            header.outcome = outcome.number();
-            if outcome.has_value() {
-                behind = plan.part(scratch, Part::Output);
+        let mut at = REQUEST_BYTES;
+        for _ in 0..count {
+            let (operation, _) = Self::operation_at(request, at)?;
+            at += bytes_of(operation.kind, plan);
+            if at > request.len() {
+                return None;
             }
         }
-        Err(OpError { effect, cause }) => {
-            header.effect = *effect as u8;
-            (header.cause, header.detail) = match cause {
-                Cause::NotOwner { .. } => {
-                    behind = plan.part(scratch, Part::Key);
-                    (NOT_OWNER, 0.into())
+        let wait_ns = header.wait_ns.get().clamp(1, Operation::WAIT_NS_DEFAULT);
+        let serving = Self {
+            count,
+            wait_ns,
+            room,
+            next: 0,
+            at: REQUEST_BYTES,
+            scans: false,
+            answers: 0,
+            end: HEADER_BYTES,
+            not_begun: 0,
+        };
+        (at == request.len()).then_some(serving)
+    }
+
+    /// The operation that is there, without its arguments.
+    fn operation_at(request: &[u8], at: usize) -> Option<(Operation, &[u8])> {
+        let (head, behind) = OperationHead::read_from_prefix(request.get(at..)?).ok()?;
+        let kind = OperationKind::ALL.get(usize::from(head.kind)).copied()?;
+        let is_scan = kind == OperationKind::Scan;
+        let operation = Operation {
+            limit: if is_scan { head.limit.get().into() } else { 0 },
+            after: is_scan && head.flags & AFTER != 0,
+            bounded: is_scan && head.flags & BOUNDED != 0,
+            ..Operation::point(kind)
+        };
+        (head.flags & !(AFTER | BOUNDED) == 0).then_some((operation, behind))
+    }
+
+    /// How many operations the request has.
+    pub const fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Whether no operation is left to begin.
+    pub const fn is_over(&self) -> bool {
+        self.next >= self.count
+    }
+
+    /// Bytes of the list of operations that are not begun, if no further one is.
+    fn list_bytes(&self) -> usize {
+        usize::from(self.not_begun + (self.count - self.next)) * PLACE_BYTES
+    }
+
+    /// The next operation, whose arguments are put into `scratch`; `elapsed_ns` after the call was taken. `None`: none is left
+    /// that can be begun in what is left of the time, and with an answer in what is left of the room.
+    ///
+    /// Behind the first one, operations are begun in the first half of the time: the last one has the other half, and its
+    /// caller hears of all of them in time.
+    pub fn next(
+        &mut self,
+        request: &[u8],
+        plan: &ScratchPlan,
+        scratch: &mut [u8],
+        elapsed_ns: u64,
+        answer: &mut [u8],
+    ) -> Option<Operation> {
+        while !self.is_over() {
+            let (mut operation, mut rest) = Self::operation_at(request, self.at)?;
+            self.at += bytes_of(operation.kind, plan);
+            let place = self.next;
+            self.next += 1;
+            // The others are in the list, if nothing else.
+            let room = self.room.saturating_sub(self.end + self.list_bytes());
+            let is_late = place > 0 && elapsed_ns > self.wait_ns / 2;
+            if is_late || room < answer_room(operation.kind, plan) {
+                self.leave(place, answer);
+                continue;
+            }
+            for &part in operation.kind.parts() {
+                let (bytes, behind) = rest.split_at_checked(plan.range(part).len())?;
+                if !plan.put(scratch, part, bytes) {
+                    return None;
                 }
-                Cause::Deadline { elapsed_ns } => (DEADLINE, (*elapsed_ns).into()),
-                Cause::PoolFull => (POOL_FULL, 0.into()),
-                _ => (OTHER, 0.into()),
-            };
+                rest = behind;
+            }
+            operation.deadline_ns = self.wait_ns.saturating_sub(elapsed_ns).max(1);
+            let record_bytes = (plan.key_bytes + plan.value_bytes).max(1);
+            let records = (room.saturating_sub(HEAD_BYTES) / record_bytes).min(plan.page_records());
+            operation.limit = operation.limit.min(records as u32);
+            self.scans = operation.kind == OperationKind::Scan;
+            return Some(operation);
+        }
+        None
+    }
+
+    /// Puts an operation into the list of those that were not begun.
+    fn leave(&mut self, place: u16, answer: &mut [u8]) {
+        self.not_begun += 1;
+        let at = self.room.saturating_sub(usize::from(self.not_begun) * PLACE_BYTES);
+        if let Some(room) = answer.get_mut(at..at + PLACE_BYTES) {
+            room.copy_from_slice(U16::from(place).as_bytes());
         }
     }
-    let Some((front, rest)) = out.split_at_mut_checked(ANSWER_BYTES) else { return 0 };
-    let Some(place) = rest.get_mut(..behind.len()) else { return 0 };
-    front.copy_from_slice(header.as_bytes());
-    place.copy_from_slice(behind);
-    ANSWER_BYTES + behind.len()
+
+    /// The operation that was begun last has ended with `result`, and what it found is in `scratch`. An operation that fails ends
+    /// the call, unless its key is another one's, since the lane may have to be settled first.
+    pub fn ended(&mut self, result: &Result<Outcome, OpError>, plan: &ScratchPlan, scratch: &[u8], answer: &mut [u8]) {
+        let place = self.next.saturating_sub(1);
+        let is_elsewhere =
+            |error: &OpError| matches!(error.cause, Cause::NotOwner { .. }) && error.effect == Effect::None;
+        let elapsed: [u8; ELAPSED_BYTES];
+        let mut head = AnswerHead {
+            place: place.into(),
+            outcome: FAILED,
+            effect: Effect::None as u8,
+            cause: 0,
+            reserved: 0,
+            bytes: U16::ZERO,
+        };
+        let mut behind: &[u8] = &[];
+        match result {
+            Ok(Outcome::Page { records, more }) => {
+                head.outcome = if *more { PAGE_AND_MORE } else { PAGE };
+                let page = scratch.get(plan.page.clone()).unwrap_or_default();
+                behind = page.get(..*records as usize * (plan.key_bytes + plan.value_bytes)).unwrap_or_default();
+            }
+            Ok(outcome) => {
+                head.outcome = outcome.number();
+                if outcome.has_value() {
+                    behind = plan.part(scratch, Part::Output);
+                }
+            }
+            Err(error) if is_elsewhere(error) && !self.scans => return self.leave(place, answer),
+            Err(error) => {
+                head.effect = error.effect as u8;
+                head.cause = match error.cause {
+                    Cause::NotOwner { .. } if self.scans => {
+                        // Where the range of another owner begins, if the scan found nothing in front of it.
+                        behind = plan.part(scratch, Part::Key);
+                        NOT_OWNER
+                    }
+                    Cause::Deadline { elapsed_ns } => {
+                        elapsed = elapsed_ns.to_le_bytes();
+                        behind = &elapsed;
+                        DEADLINE
+                    }
+                    Cause::PoolFull => POOL_FULL,
+                    _ => OTHER,
+                };
+            }
+        }
+        let left = self.room.saturating_sub(self.end + self.list_bytes());
+        if HEAD_BYTES + behind.len() > left {
+            // No result has more bytes than were kept for it.
+            (head.outcome, head.effect, head.cause, behind) = (FAILED, Effect::Unknown as u8, OTHER, &[]);
+        }
+        head.bytes = (behind.len() as u16).into();
+        let end = self.end + HEAD_BYTES + behind.len();
+        if let Some((front, rest)) =
+            answer.get_mut(self.end..end).and_then(|room| room.split_at_mut_checked(HEAD_BYTES))
+        {
+            front.copy_from_slice(head.as_bytes());
+            rest.copy_from_slice(behind);
+            (self.answers, self.end) = (self.answers + 1, end);
+        }
+        if result.is_err_and(|error| !is_elsewhere(&error)) {
+            self.stop(answer);
+        }
+    }
+
+    /// Begins no more.
+    pub fn stop(&mut self, answer: &mut [u8]) {
+        while !self.is_over() {
+            self.leave(self.next, answer);
+            self.next += 1;
+        }
+    }
+
+    /// Completes the answer; no further operation is begun. Returns its length.
+    pub fn finish(&mut self, answer: &mut [u8]) -> usize {
+        self.stop(answer);
+        let header = AnswerHeader {
+            version: VERSION,
+            reserved: 0,
+            answers: self.answers.into(),
+            not_begun: self.not_begun.into(),
+            reserved_too: U16::ZERO,
+        };
+        let list = self.room.saturating_sub(usize::from(self.not_begun) * PLACE_BYTES)..self.room;
+        let bytes = self.end + list.len();
+        if answer.len() < bytes.max(list.end) {
+            return 0;
+        }
+        answer.copy_within(list, self.end);
+        if let Some(front) = answer.get_mut(..HEADER_BYTES) {
+            front.copy_from_slice(header.as_bytes());
+        }
+        bytes
+    }
 }
 
 /// The answer to a request that the callee does not execute.
-pub fn not_here() -> [u8; ANSWER_BYTES] {
-    let mut answer = [0; ANSWER_BYTES];
-    let refused = AnswerHeader { cause: NOT_OWNER, ..header_of(FAILED) };
-    answer.copy_from_slice(refused.as_bytes());
+pub fn not_here() -> [u8; HEADER_BYTES] {
+    let mut answer = [0; HEADER_BYTES];
+    let header = AnswerHeader {
+        version: VERSION,
+        reserved: 0,
+        answers: U16::ZERO,
+        not_begun: NONE_BEGUN.into(),
+        reserved_too: U16::ZERO,
+    };
+    answer.copy_from_slice(header.as_bytes());
     answer
 }
 
-const fn header_of(outcome: u8) -> AnswerHeader {
-    AnswerHeader { version: VERSION, outcome, effect: 0, cause: 0, records: U32::ZERO, detail: U64::ZERO }
+/// The answers to a request's operations, in the order in which they were given: the place of each, and the answer. `None`: it
+/// was not begun.
+#[derive(Clone, Debug)]
+pub struct Answers<'m> {
+    answers: &'m [u8],
+    /// The list of those that were not begun.
+    list: &'m [u8],
+    /// All of them, if there is no list.
+    all: Range<u16>,
+    given: u16,
 }
 
-/// Reads what the compute node of `row` answered to `operation`, and puts what was found into `scratch`. The error is that of
-/// the operation.
+/// Marks which of so many places were named, each once.
+#[derive(Default)]
+struct Named([u64; OPERATIONS_MAX / 64]);
+
+impl Named {
+    /// `false`: there is no such place, or it was named.
+    fn name(&mut self, place: u16, count: u16) -> bool {
+        let bit = 1 << (place % 64);
+        let word = self.0.get_mut(usize::from(place / 64)).filter(|word| place < count && **word & bit == 0);
+        word.map(|word| *word |= bit).is_some()
+    }
+}
+
+/// Cuts the answer off that is in front: its head, and what is behind that.
+fn cut(answers: &[u8]) -> Option<(Said<'_>, &[u8])> {
+    let (head, rest) = AnswerHead::read_from_prefix(answers).ok()?;
+    let (found, rest) = rest.split_at_checked(usize::from(head.bytes.get()))?;
+    Some((Said { head, found }, rest))
+}
+
+fn cut_place(list: &[u8]) -> Option<(u16, &[u8])> {
+    U16::read_from_prefix(list).ok().map(|(place, rest)| (place.get(), rest))
+}
+
+impl<'m> Answers<'m> {
+    /// Of a request of `count` operations. `None`: this is no answer to it. The callee may have executed some all the same.
+    pub fn decode(message: &'m [u8], count: u16) -> Option<Self> {
+        let (header, behind) = AnswerHeader::read_from_prefix(message).ok()?;
+        if header.version != VERSION {
+            return None;
+        }
+        let (answers, not_begun) = (header.answers.get(), header.not_begun.get());
+        if not_begun == NONE_BEGUN {
+            let none = Self { answers: &[], list: &[], all: 0..count, given: 0 };
+            return (answers == 0 && behind.is_empty()).then_some(none);
+        }
+        if usize::from(count) > OPERATIONS_MAX || answers.checked_add(not_begun)? != count {
+            return None;
+        }
+        let (mut named, mut rest) = (Named::default(), behind);
+        for _ in 0..answers {
+            let (said, further) = cut(rest)?;
+            if !named.name(said.head.place.get(), count) {
+                return None;
+            }
+            rest = further;
+        }
+        let (answers, list) = behind.split_at_checked(behind.len() - rest.len())?;
+        for _ in 0..not_begun {
+            let (place, further) = cut_place(rest)?;
+            if !named.name(place, count) {
+                return None;
+            }
+            rest = further;
+        }
+        rest.is_empty().then_some(Self { answers, list, all: 0..0, given: 0 })
+    }
+}
+
+impl<'m> Iterator for Answers<'m> {
+    type Item = (u16, Option<Said<'m>>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(place) = self.all.next() {
+            return Some((place, None));
+        }
+        let (place, said);
+        if let Some((first, rest)) = cut(self.answers) {
+            self.answers = rest;
+            (place, said) = (first.head.place.get(), Some(first));
+        } else {
+            let (first, rest) = cut_place(self.list)?;
+            self.list = rest;
+            (place, said) = (first, None);
+        }
+        self.given += 1;
+        Some((if planted(Mutant::ANSWERS_IN_ORDER) { self.given - 1 } else { place }, said))
+    }
+}
+
+/// What the owner says to one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'m> {
+    head: AnswerHead,
+    found: &'m [u8],
+}
+
+impl Said<'_> {
+    /// Reads what the compute node of `row` answered to `operation`, and puts what was found into `scratch`. The error is that
+    /// of the operation.
+    pub fn read(
+        &self,
+        operation: &Operation,
+        row: RowId,
+        plan: &ScratchPlan,
+        scratch: &mut [u8],
+    ) -> Result<Answer, OpError> {
+        let Self { head, found } = self;
+        let is_scan = operation.kind == OperationKind::Scan;
+        let failed =
+            |effect, cause| OpError { effect: if changes(operation.kind) { effect } else { Effect::None }, cause };
+        let garbled = garbled(operation.kind, row);
+        if head.outcome == FAILED {
+            let effect = EFFECTS.get(usize::from(head.effect)).copied().ok_or(garbled)?;
+            return match head.cause {
+                NOT_OWNER if effect == Effect::None => {
+                    // A scan that found nothing goes on where another one's range begins, which is never in front.
+                    if is_scan && found.len() == plan.key_bytes && *found > plan.part(scratch, Part::Key) {
+                        let _ = plan.put(scratch, Part::Key, found);
+                    }
+                    Ok(Answer::Elsewhere)
+                }
+                DEADLINE => {
+                    let elapsed_ns = found.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                    Err(failed(effect, Cause::Deadline { elapsed_ns }))
+                }
+                POOL_FULL => Err(failed(effect, Cause::PoolFull)),
+                _ => Err(failed(effect, Cause::AtOwner { row })),
+            };
+        }
+        if let PAGE | PAGE_AND_MORE = head.outcome {
+            let record_bytes = (plan.key_bytes + plan.value_bytes).max(1);
+            let records = (found.len() / record_bytes) as u32;
+            let place = scratch.get_mut(plan.page.clone()).and_then(|page| page.get_mut(..found.len()));
+            let is_whole = found.len().is_multiple_of(record_bytes) && is_scan && records <= operation.limit;
+            place.filter(|_| is_whole).ok_or(garbled)?.copy_from_slice(found);
+            return Ok(Answer::Outcome(Outcome::Page { records, more: head.outcome == PAGE_AND_MORE }));
+        }
+        let outcome = Outcome::from_number(head.outcome).filter(|_| !is_scan).ok_or(garbled)?;
+        let is_whole = if outcome.has_value() { plan.put(scratch, Part::Output, found) } else { found.is_empty() };
+        if is_whole { Ok(Answer::Outcome(outcome)) } else { Err(garbled) }
+    }
+}
+
+/// The error of an operation whose answer nobody understands: the compute node of `row` may have executed it.
+pub(super) const fn garbled(kind: OperationKind, row: RowId) -> OpError {
+    OpError { effect: if changes(kind) { Effect::Unknown } else { Effect::None }, cause: Cause::AtOwner { row } }
+}
+
+/// As [`Said::read`], of the answer to a request of one operation.
 pub fn decode_answer(
     message: &[u8],
     operation: &Operation,
@@ -209,167 +638,12 @@ pub fn decode_answer(
     plan: &ScratchPlan,
     scratch: &mut [u8],
 ) -> Result<Answer, OpError> {
-    let changes = !matches!(operation.kind, OperationKind::Get | OperationKind::Scan);
-    let is_scan = operation.kind == OperationKind::Scan;
-    let failed = |effect, cause| OpError { effect: if changes { effect } else { Effect::None }, cause };
-    // The owner may have executed it all the same.
-    let garbled = failed(Effect::Unknown, Cause::AtOwner { row });
-    let Ok((header, behind)) = AnswerHeader::read_from_prefix(message) else { return Err(garbled) };
-    if header.version != VERSION {
-        return Err(garbled);
+    match Answers::decode(message, 1).and_then(|mut answers| answers.next()) {
+        None => Err(garbled(operation.kind, row)),
+        Some((_, None)) => Ok(Answer::Elsewhere),
+        Some((_, Some(said))) => said.read(operation, row, plan, scratch),
     }
-    if header.outcome == FAILED {
-        let effect = EFFECTS.get(usize::from(header.effect)).copied().ok_or(garbled)?;
-        return match header.cause {
-            NOT_OWNER if effect == Effect::None => {
-                // A scan that found nothing goes on where another one's range begins, which is never in front.
-                if is_scan && behind.len() == plan.key_bytes && behind > plan.part(scratch, Part::Key) {
-                    let _ = plan.put(scratch, Part::Key, behind);
-                }
-                Ok(Answer::Elsewhere)
-            }
-            DEADLINE => Err(failed(effect, Cause::Deadline { elapsed_ns: header.detail.get() })),
-            POOL_FULL => Err(failed(effect, Cause::PoolFull)),
-            _ => Err(failed(effect, Cause::AtOwner { row })),
-        };
-    }
-    if let PAGE | PAGE_AND_MORE = header.outcome {
-        let records = header.records.get();
-        let bytes = (records as usize).checked_mul(plan.key_bytes + plan.value_bytes);
-        let page = scratch.get_mut(plan.page.clone()).unwrap_or_default();
-        let place = bytes.and_then(|bytes| page.get_mut(..bytes)).filter(|place| place.len() == behind.len());
-        let place = place.filter(|_| is_scan && records <= operation.limit).ok_or(garbled)?;
-        place.copy_from_slice(behind);
-        return Ok(Answer::Outcome(Outcome::Page { records, more: header.outcome == PAGE_AND_MORE }));
-    }
-    let outcome = Outcome::from_number(header.outcome).filter(|_| !is_scan).ok_or(garbled)?;
-    let is_whole = if outcome.has_value() { plan.put(scratch, Part::Output, behind) } else { behind.is_empty() };
-    if is_whole { Ok(Answer::Outcome(outcome)) } else { Err(garbled) }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    extern crate std;
-    use std::vec::Vec;
-
-    fn plan() -> ScratchPlan {
-        let mut plan = ScratchPlan::new(8, 16);
-        plan.page = plan.take(4 * 24);
-        plan
-    }
-
-    const INDEX: IndexNumber = IndexNumber::NONE;
-
-    fn scratch(plan: &ScratchPlan, salt: u8) -> Vec<u8> {
-        (0..plan.total_bytes).map(|at| (at as u8).wrapping_mul(7).wrapping_add(salt)).collect()
-    }
-
-    #[test]
-    fn operations_arrive_as_they_were_sent() {
-        let plan = plan();
-        let mine = scratch(&plan, 3);
-        for kind in OperationKind::ALL {
-            let (limit, deadline_ns) = (if kind == OperationKind::Scan { 3 } else { 0 }, 77);
-            let is_scan = kind == OperationKind::Scan;
-            let operation = Operation { kind, limit, after: is_scan, bounded: is_scan, down: false, deadline_ns };
-            let mut message = [0; 256];
-            let bytes = encode_request(&operation, INDEX, &plan, &mine, &mut message).unwrap();
-            let mut theirs = scratch(&plan, 90);
-            assert_eq!(decode_request(&message[..bytes], INDEX, &plan, 256, &mut theirs), Some(operation));
-            for &part in kind.parts() {
-                assert_eq!(plan.part(&mine, part), plan.part(&theirs, part), "{kind:?} {part:?}");
-            }
-            for short in 0..bytes {
-                assert_eq!(decode_request(&message[..short], INDEX, &plan, 256, &mut theirs), None);
-            }
-            assert_eq!(decode_request(&message[..=bytes], INDEX, &plan, 256, &mut theirs), None, "too long");
-            assert!(encode_request(&operation, INDEX, &plan, &mine, &mut message[..bytes - 1]).is_none());
-        }
-    }
-
-    #[test]
-    fn a_page_has_as_many_records_as_the_answer_has_room_for() {
-        let (plan, operation) = (plan(), Operation::scan(4));
-        let mut message = [0; 256];
-        let bytes = encode_request(&operation, INDEX, &plan, &scratch(&plan, 0), &mut message).unwrap();
-        let limit = |room| {
-            decode_request(&message[..bytes], INDEX, &plan, room, &mut scratch(&plan, 0)).map(|found| found.limit)
-        };
-        let found = [15, 16, 16 + 24, 16 + 95, 4096].map(limit);
-        assert_eq!(found, [None, Some(0), Some(1), Some(3), Some(4)]);
-    }
-
-    #[test]
-    fn outcomes_and_errors_come_back() {
-        let plan = plan();
-        let theirs = scratch(&plan, 11);
-        let get = Operation::point(OperationKind::Get);
-        let insert = Operation::point(OperationKind::Insert);
-        let mut message = [0; 256];
-        for outcome in (1..=8).filter_map(Outcome::from_number) {
-            let bytes = encode_answer(&Ok(outcome), &plan, &theirs, &mut message);
-            let mut mine = scratch(&plan, 50);
-            let answer = decode_answer(&message[..bytes], &insert, RowId(3), &plan, &mut mine);
-            assert_eq!(answer, Ok(Answer::Outcome(outcome)));
-            if outcome.has_value() {
-                assert_eq!(plan.part(&mine, Part::Output), plan.part(&theirs, Part::Output));
-            }
-            assert!(decode_answer(&message[..bytes], &Operation::scan(2), RowId(3), &plan, &mut mine).is_err());
-            assert!(decode_answer(&message[..bytes - 1], &insert, RowId(3), &plan, &mut mine).is_err());
-        }
-        let page = Outcome::Page { records: 3, more: true };
-        let bytes = encode_answer(&Ok(page), &plan, &theirs, &mut message);
-        let mut mine = scratch(&plan, 50);
-        let answer =
-            |limit, mine: &mut [u8]| decode_answer(&message[..bytes], &Operation::scan(limit), RowId(3), &plan, mine);
-        assert_eq!(answer(3, &mut mine), Ok(Answer::Outcome(page)));
-        assert_eq!(mine[plan.page.clone()][..72], theirs[plan.page.clone()][..72]);
-        assert!(answer(2, &mut mine).is_err(), "more than was asked for");
-
-        let at_owner = Cause::AtOwner { row: RowId(3) };
-        let back = |effect, cause| {
-            let mut message = [0; 256];
-            let bytes = encode_answer(&Err(OpError { effect, cause }), &plan, &theirs, &mut message);
-            [get, insert]
-                .map(|operation| decode_answer(&message[..bytes], &operation, RowId(3), &plan, &mut scratch(&plan, 0)))
-        };
-        let not_owner = Cause::NotOwner { row: RowId(9), epoch: 4 };
-        assert_eq!(back(Effect::None, not_owner), [Ok(Answer::Elsewhere); 2]);
-        let refused = Err(OpError::harmless(not_owner));
-        for (theirs, mine, expected) in [([5; 8], [4; 8], [5; 8]), ([3; 8], [4; 8], [4; 8])] {
-            let (mut from, mut to) = (scratch(&plan, 0), scratch(&plan, 0));
-            assert!(plan.put(&mut from, Part::Key, &theirs) && plan.put(&mut to, Part::Key, &mine));
-            let bytes = encode_answer(&refused, &plan, &from, &mut message);
-            let answer = decode_answer(&message[..bytes], &Operation::scan(2), RowId(3), &plan, &mut to);
-            assert_eq!((answer, plan.part(&to, Part::Key)), (Ok(Answer::Elsewhere), &expected[..]));
-        }
-        let full = back(Effect::Done, Cause::PoolFull);
-        let of = |effect, cause| Err(OpError { effect, cause });
-        assert_eq!(full, [of(Effect::None, Cause::PoolFull), of(Effect::Done, Cause::PoolFull)]);
-        let late = Cause::Deadline { elapsed_ns: 123 };
-        assert_eq!(back(Effect::Unknown, late), [of(Effect::None, late), of(Effect::Unknown, late)]);
-        assert_eq!(back(Effect::None, Cause::Fenced), [of(Effect::None, at_owner); 2]);
-    }
-
-    #[test]
-    fn garbage_is_an_error_whose_effect_is_unknown() {
-        let plan = plan();
-        let mut mine = scratch(&plan, 0);
-        for seed in 0..20_000_u32 {
-            let mut word = seed;
-            let message: Vec<u8> = (0..seed % 70)
-                .map(|at| {
-                    word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    if at == 0 && seed % 3 > 0 { VERSION } else { (word >> 24) as u8 % 14 }
-                })
-                .collect();
-            let _ = decode_request(&message, INDEX, &plan, 256, &mut mine);
-            let _ = decode_answer(&message, &Operation::scan(2), RowId(1), &plan, &mut mine);
-            let answer = decode_answer(&message, &Operation::point(OperationKind::Upsert), RowId(1), &plan, &mut mine);
-            if message.len() < ANSWER_BYTES || message[0] != VERSION {
-                assert_eq!(answer.unwrap_err().effect, Effect::Unknown);
-            }
-        }
-    }
-}
+mod tests;

@@ -27,21 +27,26 @@
 //! goes on there.
 //! The page of another owner has as many records as an answer has room for.
 //!
+//! **Packs.** A call carries several operations at once, if its lane knows the owner of their keys without asking: see [`pack`].
+//! A message with one operation has the same form.
+//!
 //! Messages come from another program, and are checked like all remote bytes: see [`message`].
 
 pub mod message;
+pub mod pack;
 
 use crate::index::Index;
 use crate::lane::Lane;
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
 use crate::registry::KEY_BYTES_MAX;
-use crate::remote::HOME;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
-use crate::verbs::{CALL_BYTES_MAX, CallAnswer, Callee, Label, Request, Status};
+use crate::verbs::{CALL_BYTES_MAX, Request};
 use core::ops::Range;
-use message::Answer;
+use message::{Answer, RequestWriter};
+use pack::{Called, Pack, lost};
 
 /// Bytes of scratch for the messages of a lane.
 pub const ROOM_BYTES: usize = CALL_BYTES_MAX;
@@ -59,6 +64,13 @@ pub struct Forwarder {
     pub index: IndexNumber,
     /// Where messages lie in the scratch of each lane: [`ROOM_BYTES`], behind all that the index uses.
     pub room: Range<usize>,
+}
+
+impl Forwarder {
+    /// Where messages lie.
+    pub const fn span(&self) -> Span {
+        Span::new(self.room.start, self.room.end - self.room.start)
+    }
 }
 
 /// Executes an operation here, or has the owner of its key execute it.
@@ -118,29 +130,25 @@ async fn call_owner<I: Index>(
     row: RowId,
     forwarder: &Forwarder,
 ) -> Result<Answer, OpError> {
-    let (plan, room) = (index.plan(), &forwarder.room);
+    let plan = index.plan();
+    let room = forwarder.span();
     // What is left of its time is the owner's.
-    let asked = Operation { deadline_ns: lane.remaining_ns(), ..*operation };
-    let bytes = lane.port().with(|scratch| {
-        let (front, behind) = scratch.split_at_mut_checked(room.start)?;
-        message::encode_request(&asked, forwarder.index, plan, front, behind)
+    let wait_ns = lane.remaining_ns();
+    let pack = lane.port().with(|scratch| {
+        let (front, behind) = scratch.split_at_mut_checked(room.at)?;
+        let mut writer = RequestWriter::new(forwarder.index);
+        let is_written = writer.add(operation, plan, front, behind);
+        Pack::new(&writer, (forwarder.index, row), wait_ns, plan, (room, behind)).filter(|_| is_written)
     });
-    let Some(bytes) = bytes else { return Ok(Answer::Refused) };
-    let callee = Callee::compute_node(row.0, forwarder.index.get());
-    let call = Request::call(Label::Forward, HOME, room.start, bytes, room.len());
-    let answered = match lane.port().call(call.to(callee, asked.wait_ns())).await {
-        Ok(completion) => CallAnswer(completion.value),
-        Err(error) if matches!(error.status, Status::NotServed | Status::Unsupported) => return Ok(Answer::Refused),
-        Err(error) => {
-            let changes = !matches!(operation.kind, OperationKind::Get | OperationKind::Scan);
-            let is_unknown = changes && !planted(Mutant::LOST_CALL_HARMLESS);
-            let effect = if is_unknown { Effect::Unknown } else { Effect::None };
-            return Err(OpError { effect, cause: error.into() });
-        }
+    let Some(pack) = pack else { return Ok(Answer::Refused) };
+    let bytes = match pack.call(lane).await {
+        Called::Answered(bytes) => bytes,
+        Called::NotServed => return Ok(Answer::Refused),
+        Called::Lost(error) => return Err(lost(operation.kind, error)),
     };
     lane.port().with(|scratch| {
-        let (front, behind) = scratch.split_at_mut_checked(room.start).unwrap_or_default();
-        let answer = behind.get(..answered.bytes()).unwrap_or_default();
+        let (front, behind) = scratch.split_at_mut_checked(room.at).unwrap_or_default();
+        let answer = behind.get(..bytes).unwrap_or_default();
         message::decode_answer(answer, operation, row, plan, front)
     })
 }
