@@ -100,6 +100,7 @@ mod local;
 mod operations;
 mod options;
 mod outcome;
+mod packs;
 mod page;
 mod parts;
 mod queue;
@@ -142,7 +143,7 @@ use request::Shape;
 use row::Seat;
 use spin::Spin;
 use static_assertions::assert_impl_all;
-use statistics::WorkerSums;
+use statistics::{ServedSums, WorkerSums};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -170,6 +171,10 @@ struct Shared {
     lending: Arc<Lending>,
     /// What local handles did, by place.
     sums_of_handles: Vec<WorkerSums>,
+    /// What lanes did for other compute nodes.
+    served: ServedSums,
+    /// The number of the last [`Calls`] whose operations may go to their owner together.
+    groups: AtomicU64,
     /// Set for good when the session closes.
     closing: AtomicBool,
     /// Of calls that block.
@@ -208,6 +213,7 @@ impl Shared {
         for sums in &self.sums_of_handles {
             sums.add_to(&mut statistics);
         }
+        self.served.add_to(&mut statistics);
         statistics
     }
 }
@@ -349,6 +355,8 @@ impl Session {
             first_lane: seat.first_lane,
             lending: Arc::new(Lending::new(options.local_handles)),
             sums_of_handles: (0..options.local_handles).map(|_| WorkerSums::default()).collect(),
+            served: ServedSums::default(),
+            groups: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             spin: Spin::new(options.spin),
             window: (options.workers * options.queue_slots / 2).max(1),

@@ -16,6 +16,7 @@ use crate::fetch;
 use dm_core::compute::window::Window;
 use dm_core::fabric::{Fabric, Posted};
 use dm_core::index::Index;
+use dm_core::index::forward::pack::{Called, Pack};
 use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::marks::Mark;
@@ -36,6 +37,8 @@ use thiserror::Error;
 pub enum Next {
     /// Run this operation; its arguments have been written to the scratch.
     Run(Operation),
+    /// Make this call, which carries operations to their owner; it has been written to the scratch.
+    Call(Pack),
     /// Nothing now. The thread that supplies later work unparks the worker.
     Wait,
     /// Nothing any more.
@@ -74,6 +77,23 @@ pub struct Finished<'a> {
     pub plan: &'a ScratchPlan,
 }
 
+/// A call that has ended.
+#[derive(Debug)]
+pub struct CallEnded<'a> {
+    /// The call.
+    pub pack: Pack,
+    /// What it came to.
+    pub called: Called,
+    /// As of [`Finished`].
+    pub latency_ns: u64,
+    /// What it requested from memory nodes.
+    pub cost: Cost,
+    /// Has the answer.
+    pub scratch: &'a mut [u8],
+    /// Where results of operations are in the scratch.
+    pub plan: &'a ScratchPlan,
+}
+
 /// Where a worker gets operations, and where their results go.
 pub trait Work {
     /// Whether it uses latencies. The two stamps of an operation take some 20 ns each.
@@ -85,11 +105,22 @@ pub trait Work {
     /// The operation of the lane at position `lane` ended.
     fn done(&mut self, lane: usize, finished: Finished<'_>);
 
+    /// The call of the lane at position `lane` ended. For those that make calls.
+    fn called(&mut self, lane: usize, ended: CallEnded<'_>) {
+        let _ = (lane, ended);
+    }
+
     /// The lane at position `lane` is about to post `requests`; local ones among them are not sent. For traces, and for
     /// counts by label.
     #[inline]
     fn posting(&mut self, lane: usize, requests: &[Request]) {
         let _ = (lane, requests);
+    }
+
+    /// For `attend`, whose lanes are all idle: whether the lane at position `lane` goes on with what it has begun.
+    fn has_more(&self, lane: usize) -> bool {
+        let _ = lane;
+        false
     }
 
     /// For `attend`, whose lanes are all idle: whether one operation comes alone. Then no other lane runs while lines
@@ -232,6 +263,9 @@ enum State {
     Broken,
 }
 
+/// The future of a call. It is allocated, once for many operations, and keeps slots small.
+type Calling<'i> = Pin<Box<dyn Future<Output = Called> + 'i>>;
+
 /// The future that settles a lane. It is allocated, since settling is rare.
 type Settling<'i> = Pin<Box<dyn Future<Output = Result<(), OpError>> + 'i>>;
 
@@ -239,6 +273,7 @@ struct Slot<'i, F> {
     state: State,
     future: Pin<Box<Option<F>>>,
     settling: Option<Settling<'i>>,
+    calling: Option<(Pack, Calling<'i>)>,
     operation: Operation,
     started: Stamp,
     cost: Cost,
@@ -297,7 +332,7 @@ pub(crate) async fn attend<'i, 'm, I: Index, F: Fabric<'m>, W: Work>(
         }
         let alone = worker.work.comes_alone() && worker.is_idle(0);
         let progress = if alone { worker.pass_alone(&start) } else { worker.pass(&start) };
-        if worker.is_quiet() {
+        if worker.is_quiet() && !worker.has_more() {
             let mut yielded = false;
             poll_fn(|_| if std::mem::replace(&mut yielded, true) { Poll::Ready(()) } else { Poll::Pending }).await;
         } else if !progress {
@@ -336,6 +371,7 @@ where
             state: State::Idle,
             future: Box::pin(None),
             settling: None,
+            calling: None,
             operation: Operation::scan(0),
             started: Clock::get().before(),
             cost: Cost::default(),
@@ -370,6 +406,11 @@ where
     /// Whether the lane at position `at` has nothing to do.
     fn is_idle(&self, at: usize) -> bool {
         self.slots.get(at).is_some_and(|slot| slot.state == State::Idle)
+    }
+
+    /// Whether an idle lane goes on.
+    fn has_more(&self) -> bool {
+        (0..self.lanes.len()).any(|at| self.is_idle(at) && self.work.has_more(at))
     }
 
     /// Whether no lane has anything to do.
@@ -418,16 +459,23 @@ where
             State::Idle if !self.window.is_open() => return false,
             State::Idle => {
                 let plan = self.index.plan();
-                match lane.port().with(|scratch| self.work.next(at, scratch, plan)) {
+                let next = lane.port().with(|scratch| self.work.next(at, scratch, plan));
+                if let Next::Run(_) | Next::Call(_) = next {
+                    lane.port().start();
+                    slot.cost = Cost::default();
+                    slot.retries.catch_up(lane);
+                    if W::TIMED {
+                        slot.started = self.clock.before();
+                    }
+                }
+                match next {
                     Next::Run(operation) => {
-                        lane.port().start();
                         slot.operation = operation;
-                        slot.cost = Cost::default();
-                        slot.retries.catch_up(lane);
-                        if W::TIMED {
-                            slot.started = self.clock.before();
-                        }
                         slot.future.set(Some(start(lane, operation)));
+                        self.advance(at);
+                    }
+                    Next::Call(pack) => {
+                        slot.calling = Some((pack, Box::pin(pack.call(lane))));
                         self.advance(at);
                     }
                     Next::Wait => return false,
@@ -481,6 +529,20 @@ where
                         };
                         self.flush(at);
                         return;
+                    }
+                    Step::Requests => Step::Requests,
+                    Step::Waiting => Step::Waiting,
+                }
+            } else if let Some((pack, calling)) = &mut slot.calling {
+                match poll_once(port, calling.as_mut()) {
+                    Step::Done(called) => {
+                        let pack = *pack;
+                        slot.calling = None;
+                        self.called(at, pack, called);
+                        if self.slots[at].settling.is_none() {
+                            return;
+                        }
+                        continue;
                     }
                     Step::Requests => Step::Requests,
                     Step::Waiting => Step::Waiting,
@@ -556,7 +618,23 @@ where
         wait
     }
 
-    /// Reports a result. If the operation left locks to release, begins to settle the lane.
+    /// Reports what a call came to.
+    fn called(&mut self, at: usize, pack: Pack, called: Called) {
+        let lane = &self.lanes[at];
+        let slot = &mut self.slots[at];
+        slot.state = State::Idle;
+        let latency_ns = if W::TIMED { self.clock.ns_between(slot.started, self.clock.before()) } else { 0 };
+        let cost = slot.cost;
+        slot.retries.catch_up(lane);
+        self.window.end(false);
+        lane.port().with(|scratch| {
+            let plan = self.index.plan();
+            self.work.called(at, CallEnded { pack, called, latency_ns, cost, scratch, plan });
+        });
+        self.leave(at);
+    }
+
+    /// Reports a result.
     fn finish(&mut self, at: usize, result: Result<Outcome, OpError>) {
         let lane = &self.lanes[at];
         let slot = &mut self.slots[at];
@@ -574,6 +652,12 @@ where
             let finished = Finished { operation, result, latency_ns, cost, retries, scratch, plan: self.index.plan() };
             self.work.done(at, finished);
         });
+        self.leave(at);
+    }
+
+    /// Posts what an operation left behind. If it left locks to release, begins to settle the lane.
+    fn leave(&mut self, at: usize) {
+        let lane = &self.lanes[at];
         self.flush(at);
         if lane.in_doubt() {
             self.slots[at].settling = Some(Box::pin(self.index.settle(lane)));

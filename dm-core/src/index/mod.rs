@@ -24,7 +24,7 @@ use crate::operation::{Cause, Census, OpError, Operation, Outcome, ScratchPlan};
 use crate::recovery::Swept;
 use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
-use crate::remote::owners::{LoadWord, OwnerWord};
+use crate::remote::owners::{LoadWord, Owner, OwnerWord};
 use crate::verbs::Assumptions;
 use core::future::Future;
 
@@ -143,6 +143,14 @@ pub trait Index: Sync {
     /// there is no such part, or the index is not open.
     fn part(&self, _part: u32) -> Option<(OwnerWord, LoadWord)> {
         None
+    }
+
+    /// The compute node that owns `key`, as this one saw it last. `None`: nobody does, or it is not known.
+    fn owner_of(&self, key: &[u8]) -> Option<RowId> {
+        match self.part(self.part_of(key))?.0.owner() {
+            Ok(Owner::Owned(row)) => Some(row),
+            _ => None,
+        }
     }
 
     /// The part that has `key`: they are numbered in the order of their keys. Known once [`Index::parts`] has answered.

@@ -73,6 +73,8 @@ pub struct Call<'a, T> {
     fetch: Fetch<T>,
     pub(super) deadline: Option<Deadline>,
     pub(super) stage: Stage,
+    /// What it was begun together with, if anything: see [`Queue::submit`](super::queue::Queue::submit).
+    pub(super) group: u64,
 }
 
 pub(super) enum Started {
@@ -89,7 +91,7 @@ pub(super) enum Started {
 impl<'a, T> Call<'a, T> {
     pub(super) fn new(session: &'a Session, request: Request<'a, T>) -> Self {
         let Request { arguments, fetch } = request;
-        Self { session: SessionOf::Lent(session), arguments, fetch, deadline: None, stage: Stage::New }
+        Self { session: SessionOf::Lent(session), arguments, fetch, deadline: None, stage: Stage::New, group: 0 }
     }
 
     /// The same call with a clone of the session and copies of what it borrows: a future that is `Send` and `'static`, for
@@ -115,6 +117,7 @@ impl<'a, T> Call<'a, T> {
             fetch: self.fetch,
             deadline: self.deadline,
             stage,
+            group: self.group,
         }
     }
 
@@ -227,8 +230,12 @@ impl<'a, T> Call<'a, T> {
             };
             let end = match claim {
                 Claim::Slot(slot) => {
+                    // Others of its group follow at once, unless somebody waits for this one.
+                    let follows = self.group != 0 && waiter.is_none();
                     let waiter = waiter.map_or(Waiter::Nobody, |waiter| waiter());
-                    match queues[queue].submit(slot, waiter, |body| arguments.fill(body, self.deadline)) {
+                    match queues[queue]
+                        .submit(slot, (self.group, follows), waiter, |body| arguments.fill(body, self.deadline))
+                    {
                         Ok(()) => {
                             self.stage = Stage::Queued { queue, slot };
                             return Ok(Started::Queued { queue, slot });

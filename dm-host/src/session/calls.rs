@@ -3,8 +3,10 @@
 use super::call::{Call, Stage, Started};
 use super::deadline::Deadline;
 use super::error::SessionError;
+use super::queue::Queue;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use std::time::Duration;
 /// arguments.
 ///
 /// Each operation succeeds or fails by itself, and a wrong size is an error of that operation only. Each is
-/// linearizable by itself; operations on one key take effect in any order. Otherwise this is a list of [`Call`]s. One
+/// linearizable by itself; operations on one key take effect in any order. Where keys have owners, one message takes those of a
+/// worker to another compute node that owns their keys, as many as it has room for ([`Statistics::packs`](super::Statistics)). Otherwise this is a list of [`Call`]s. One
 /// list takes at most half the slots of all queues at a time.
 #[derive(Debug)]
 #[must_use = "calls do nothing until they are waited for or awaited"]
@@ -30,7 +33,11 @@ impl<T> Unpin for Calls<'_, T> {}
 
 impl<'a, T> Calls<'a, T> {
     pub(super) fn new(calls: impl Iterator<Item = Call<'a, T>>) -> Self {
-        let list: Vec<_> = calls.collect();
+        let mut list: Vec<_> = calls.collect();
+        if let [first, _, ..] = &list[..] {
+            let group = first.session.shared().groups.fetch_add(1, Ordering::Relaxed) + 1;
+            list.iter_mut().for_each(|call| call.group = group);
+        }
         let results = list.iter().map(|_| None).collect();
         Self { list, results, first: 0, next: 0 }
     }
@@ -73,9 +80,22 @@ impl<'a, T> Calls<'a, T> {
     /// has become the first that has not ended.
     fn queue_more(&mut self) {
         let Some(call) = self.list.get(self.first) else { return };
-        let end = (self.first + call.session.shared().window).min(self.list.len());
+        let window = call.session.shared().window;
         // The first call gets in line, unless it has been queued already.
         self.next = self.next.max(self.first);
+        // Many at a time, so that those of one owner go there together.
+        if self.next - self.first > window / 2 {
+            return;
+        }
+        let before = self.next;
+        self.queue_until((self.first + window).min(self.list.len()));
+        if self.next > before {
+            // Now the workers see all of them.
+            self.list[self.first].session.shared().queues.iter().for_each(Queue::announce);
+        }
+    }
+
+    fn queue_until(&mut self, end: usize) {
         while self.next < end {
             let call = &mut self.list[self.next];
             match call.stage {

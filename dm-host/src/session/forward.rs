@@ -1,7 +1,8 @@
 //! Executes operations that other compute nodes forward to this one: see [`dm_core::index::forward`].
 //!
 //! One thread with lanes of its own takes calls out of the slots that home's daemon and all its clients have mapped, or on an RDMA
-//! device out of a queue pair by which home's daemon passes them on. It executes them as a worker executes what is queued, and answers. It sleeps while nobody calls. Lanes that serve never forward, so they
+//! device out of a queue pair by which home's daemon passes them on. It executes them as a worker executes what is queued, and answers. A
+//! lane executes the operations of one call, one after another. It sleeps while nobody calls. Lanes that serve never forward, so they
 //! wait for no other compute node's lanes.
 
 use super::Shared;
@@ -13,8 +14,8 @@ use crate::memory_node::RemoteNode;
 use crate::memory_node::call_area::{SLOTS, Taken};
 use crate::worker::{self, Finished, Next, Wakes, Work, WorkerError};
 use dm_core::index::Index;
-use dm_core::index::forward::message;
-use dm_core::operation::ScratchPlan;
+use dm_core::index::forward::message::{self, Serving};
+use dm_core::operation::{Operation, ScratchPlan};
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::{CALL_BYTES_MAX, Callee, LaneId};
@@ -151,17 +152,54 @@ impl Drop for Inbox {
     }
 }
 
-/// A call, and since when it is executed.
-type Running = Option<(Call, Instant)>;
+/// What a lane executes.
+struct LaneWork {
+    /// The call, since when it is executed, and how far.
+    running: Option<(Call, Instant, Serving)>,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl LaneWork {
+    fn new() -> Self {
+        Self { running: None, request: vec![0; CALL_BYTES_MAX], answer: vec![0; CALL_BYTES_MAX] }
+    }
+}
 
 /// Calls as the work of lanes.
 struct ForwardWork<'s> {
     inbox: &'s Inbox,
     shared: &'s Shared,
-    running: Vec<Running>,
-    message: Vec<u8>,
+    lanes: Vec<LaneWork>,
     /// When the last call was taken or answered.
     busy_at: &'s Cell<Instant>,
+}
+
+impl ForwardWork<'_> {
+    /// Answers the call that a lane executes.
+    fn answer(&mut self, lane: usize) {
+        let LaneWork { running, answer, .. } = &mut self.lanes[lane];
+        let Some((call, since, mut serving)) = running.take() else { return };
+        let bytes = serving.finish(answer);
+        self.busy_at.set(Instant::now());
+        let service_ns = u32::try_from((self.busy_at.get() - since).as_nanos()).unwrap_or(u32::MAX);
+        self.inbox.answer(&call, answer.get(..bytes).unwrap_or_default(), service_ns);
+    }
+
+    /// The next operation of the call that a lane executes.
+    fn go_on(&mut self, lane: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Option<Operation> {
+        let LaneWork { running, request, answer } = &mut self.lanes[lane];
+        let (call, since, serving) = running.as_mut()?;
+        // The first operation needs no look at the clock.
+        let elapsed = if serving.has_begun() { since.elapsed() } else { Duration::ZERO };
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let request = call.request(request).unwrap_or_default();
+        let next = serving.next(request, plan, scratch, elapsed_ns, answer);
+        if next.is_none() {
+            self.answer(lane);
+        }
+        next
+    }
 }
 
 impl Work for ForwardWork<'_> {
@@ -169,15 +207,24 @@ impl Work for ForwardWork<'_> {
 
     fn next(&mut self, lane: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
         if self.shared.is_closing() {
+            // What has begun has ended. The rest of its call is not begun.
+            self.answer(lane);
             return Next::Wait;
         }
-        while let Some(call) = self.inbox.take(&mut self.message) {
-            self.busy_at.set(Instant::now());
-            let request = call.request(&self.message).unwrap_or_default();
-            match message::decode_request(request, self.inbox.index, plan, call.answer_bytes(), scratch) {
-                Some(operation) => {
-                    self.running[lane] = Some((call, self.busy_at.get()));
-                    return Next::Run(operation);
+        if let Some(operation) = self.go_on(lane, scratch, plan) {
+            return Next::Run(operation);
+        }
+        while let Some(call) = self.inbox.take(&mut self.lanes[lane].request) {
+            let now = Instant::now();
+            self.busy_at.set(now);
+            let request = call.request(&self.lanes[lane].request).unwrap_or_default();
+            match Serving::decode(request, self.inbox.index, plan, call.answer_bytes()) {
+                Some(serving) => {
+                    self.shared.served.count(serving.count());
+                    self.lanes[lane].running = Some((call, now, serving));
+                    if let Some(operation) = self.go_on(lane, scratch, plan) {
+                        return Next::Run(operation);
+                    }
                 }
                 None => self.inbox.answer(&call, &message::not_here(), 0),
             }
@@ -186,11 +233,15 @@ impl Work for ForwardWork<'_> {
     }
 
     fn done(&mut self, lane: usize, finished: Finished<'_>) {
-        let Some((call, since)) = self.running[lane].take() else { return };
-        let bytes = message::encode_answer(&finished.result, finished.plan, finished.scratch, &mut self.message);
-        self.busy_at.set(Instant::now());
-        let service_ns = u32::try_from((self.busy_at.get() - since).as_nanos()).unwrap_or(u32::MAX);
-        self.inbox.answer(&call, self.message.get(..bytes).unwrap_or_default(), service_ns);
+        let LaneWork { running: Some((_, _, serving)), answer, .. } = &mut self.lanes[lane] else { return };
+        serving.ended(&finished.result, finished.plan, finished.scratch, answer);
+        if serving.is_over() {
+            self.answer(lane);
+        }
+    }
+
+    fn has_more(&self, lane: usize) -> bool {
+        self.lanes[lane].running.is_some()
     }
 }
 
@@ -206,8 +257,8 @@ pub(super) fn serve_others(
     let mut scratch = vec![0; index.plan().total_bytes * lanes];
     let lanes = lanes_of(index, first, &mut scratch);
     let busy_at = &Cell::new(Instant::now());
-    let running = lanes.iter().map(|_| None).collect();
-    let mut work = ForwardWork { inbox, shared, running, message: vec![0; CALL_BYTES_MAX], busy_at };
+    let lane_work = lanes.iter().map(|_| LaneWork::new()).collect();
+    let mut work = ForwardWork { inbox, shared, lanes: lane_work, busy_at };
     let mut driving = pin!(worker::attend(index, &lanes, &mut fabric, &mut work, wakes));
     while !shared.is_closing() {
         // Pending: all lanes are idle.

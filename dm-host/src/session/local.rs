@@ -208,7 +208,7 @@ impl Local {
         let mut jobs = self.jobs.borrow_mut();
         let mut body = jobs.spare.pop().unwrap_or_else(|| Box::new(Body::new(key_bytes, value_bytes, have_lengths)));
         arguments.fill(&mut body, self.limit.get().and_then(Deadline::after));
-        jobs.queued.push_back((number, body));
+        jobs.queued.push_back(((number, body), true));
     }
 
     /// Runs what is queued to its end.

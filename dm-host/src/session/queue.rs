@@ -31,6 +31,7 @@ pub(super) use work::QueueWork;
 
 use super::deadline::Deadline;
 use super::error::SessionError;
+use super::packs::{LOOKED_AT_MAX, Packer};
 use super::statistics::WorkerSums;
 use crate::worker::Finished;
 use dm_core::operation::{Effect, OpError, Operation, Outcome, Part, ScratchPlan};
@@ -252,10 +253,13 @@ struct Slot {
     body: Mutex<Body>,
 }
 
+/// A slot that is ready, and the group of its operation: what one call began together. 0: none, or none any more.
+type Ready = (u32, u64);
+
 #[derive(Debug)]
 struct Lists {
     free: Vec<u32>,
-    ready: VecDeque<u32>,
+    ready: VecDeque<Ready>,
     /// Calls that wait for a free slot, in order of arrival.
     waiting: VecDeque<(u64, Waiter)>,
     next_ticket: u64,
@@ -418,8 +422,15 @@ impl Queue {
         }
     }
 
-    /// Writes the arguments into a claimed slot and queues it.
-    pub(super) fn submit(&self, slot: u32, waiter: Waiter, fill: impl FnOnce(&mut Body)) -> Result<(), End> {
+    /// Writes the arguments into a claimed slot and queues it, as one of a group. If others `follow`, the worker is told of all
+    /// of them by [`Queue::announce`], so that it does not begin the first one alone.
+    pub(super) fn submit(
+        &self,
+        slot: u32,
+        (group, follow): (u64, bool),
+        waiter: Waiter,
+        fill: impl FnOnce(&mut Body),
+    ) -> Result<(), End> {
         {
             let slot = &self.slots[slot as usize];
             let mut body = lock(&slot.body);
@@ -435,11 +446,23 @@ impl Queue {
             self.release(slot);
             return Err(end);
         }
-        lists.ready.push_back(slot);
-        self.hint.store(lists.ready.len(), Ordering::Release);
-        drop(lists);
-        self.unpark();
+        lists.ready.push_back((slot, group));
+        if !follow {
+            self.hint.store(lists.ready.len(), Ordering::Release);
+            drop(lists);
+            self.unpark();
+        }
         Ok(())
+    }
+
+    /// Tells the worker what is ready.
+    pub(super) fn announce(&self) {
+        let lists = lock(&self.lists);
+        if !lists.ready.is_empty() {
+            self.hint.store(lists.ready.len() | if lists.closing { CLOSING } else { 0 }, Ordering::Release);
+            drop(lists);
+            self.unpark();
+        }
     }
 
     /// Whether the operation in `slot` seems to have ended (a hint).
@@ -541,10 +564,56 @@ impl Queue {
         let slot = lists.ready.pop_front();
         self.hint.store(lists.ready.len() | if lists.closing { CLOSING } else { 0 }, Ordering::Relaxed);
         match slot {
-            Some(slot) => Popped::Slot(slot),
+            Some((slot, group)) => Popped::Slot(slot, group),
             None if lists.closing => Popped::Closed,
             None => Popped::Nothing,
         }
+    }
+
+    /// Takes further slots of a group out of the ready list, among those that come next.
+    fn gather(&self, group: u64, out: &mut Vec<u32>) {
+        let mut lists = lock(&self.lists);
+        let mut left = 0;
+        for _ in 0..lists.ready.len().min(LOOKED_AT_MAX) {
+            match lists.ready.pop_front() {
+                Some((slot, of)) if of == group => out.push(slot),
+                Some(other) => {
+                    lists.ready.push_back(other);
+                    left += 1;
+                }
+                None => {}
+            }
+        }
+        lists.ready.rotate_right(left);
+    }
+
+    /// Puts slots back that come next. An operation that was begun is queued again.
+    fn put_back(&self, slots: impl DoubleEndedIterator<Item = u32>, group: u64) {
+        let mut lists = lock(&self.lists);
+        slots.rev().for_each(|slot| lists.ready.push_front((slot, group)));
+        self.hint.store(lists.ready.len() | if lists.closing { CLOSING } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Begins the operation in a slot that was ready, if it can be added to a message. `None`: it stays as it is.
+    fn begin_packed(
+        &self,
+        slot: u32,
+        packer: &mut Packer<'_>,
+        scratch: &mut [u8],
+        plan: &ScratchPlan,
+    ) -> Option<Operation> {
+        let mut body = lock(&self.slots[slot as usize].body);
+        if body.stage != Stage::Queued || !packer.is_for(&body.key) {
+            return None;
+        }
+        let operation = body.load(scratch, plan).ok().filter(|operation| packer.add(operation, plan, scratch))?;
+        body.stage = Stage::Running;
+        Some(operation)
+    }
+
+    /// An operation that was begun has had no effect, and is to be begun again.
+    fn requeue(&self, slot: u32) {
+        lock(&self.slots[slot as usize].body).stage = Stage::Queued;
     }
 
     /// Begins the operation in a slot that was ready: copies its arguments to the scratch. `None`: there is nothing to
@@ -597,7 +666,7 @@ impl Queue {
 }
 
 enum Popped {
-    Slot(u32),
+    Slot(u32, u64),
     Nothing,
     Closed,
 }

@@ -70,6 +70,17 @@ pub struct Statistics {
     pub cache_budget_bytes: u64,
     /// Operations that have a place in a queue now, including running ones and results not yet fetched.
     pub queued: u64,
+    /// Calls that took several operations of a `multi_get`, or its like, to the compute node that owns their keys. Each counts as one request,
+    /// of the kind of its operations.
+    pub packs: u64,
+    /// Operations in these.
+    pub packed_operations: u64,
+    /// Of these, so many were not begun there, and were executed alone then.
+    pub packed_not_begun: u64,
+    /// Calls of other compute nodes that the session executed.
+    pub served_calls: u64,
+    /// Operations that these asked for, those included that were not begun. Other numbers of this session do not have them.
+    pub served_operations: u64,
 }
 
 impl Statistics {
@@ -92,6 +103,19 @@ impl Statistics {
             ("written_bytes_total", "Payload of WRITEs and operands of atomics.", |of| of.bytes_written),
             ("retries_total", "Steps repeated, or that took a longer way than they should.", |of| of.retries),
         ];
+        for (name, help, value) in [
+            ("packs_total", "Calls that took several operations to the owner of their keys.", self.packs),
+            ("packed_operations_total", "Operations in these calls.", self.packed_operations),
+            (
+                "packed_not_begun_total",
+                "Operations of these calls that their owner did not begin.",
+                self.packed_not_begun,
+            ),
+            ("served_calls_total", "Calls of other compute nodes.", self.served_calls),
+            ("served_operations_total", "Operations that these calls asked for.", self.served_operations),
+        ] {
+            page.put(&format!("dm_session_{name}"), Kind::Counter, help, [(labels.clone(), value)]);
+        }
         let kinds = || OperationKind::ALL.iter().map(|&kind| (labels.with("operation", kind.name()), self.of(kind)));
         for (name, help, of) in by_kind {
             let samples = kinds().map(|(labels, sums)| (labels, of(sums)));
@@ -136,22 +160,45 @@ struct Sums {
 /// Sums of one worker, the only thread that adds to them. All accesses are relaxed: the sums order nothing. A load and
 /// a store by the only writer lose nothing, and are cheaper than an atomic addition.
 #[derive(Debug, Default)]
-pub(super) struct WorkerSums([Sums; KINDS]);
+pub(super) struct WorkerSums {
+    kinds: [Sums; KINDS],
+    packs: AtomicU64,
+    packed_operations: AtomicU64,
+    packed_not_begun: AtomicU64,
+}
+
+/// Adds to a sum of which the caller is the only writer.
+fn add(sum: &AtomicU64, more: u64) {
+    sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}
+
+/// Sums of the thread that executes operations of other compute nodes.
+#[derive(Debug, Default)]
+pub(super) struct ServedSums {
+    calls: AtomicU64,
+    operations: AtomicU64,
+}
+
+impl ServedSums {
+    /// A call that asks for so many operations.
+    pub(super) fn count(&self, operations: u16) {
+        add(&self.calls, 1);
+        add(&self.operations, operations.into());
+    }
+
+    pub(super) fn add_to(&self, statistics: &mut Statistics) {
+        statistics.served_calls += self.calls.load(Ordering::Relaxed);
+        statistics.served_operations += self.operations.load(Ordering::Relaxed);
+    }
+}
 
 impl WorkerSums {
     pub(super) fn count(&self, finished: &Finished<'_>) {
-        let add = |sum: &AtomicU64, more: u64| {
-            sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-        };
-        let sums = &self.0[finished.operation.kind as usize];
-        let Cost { round_trips, requests, bytes_read, bytes_written } = finished.cost;
+        let sums = &self.kinds[finished.operation.kind as usize];
         add(&sums.operations, 1);
         add(&sums.latency_ns, finished.latency_ns);
         add(&sums.latencies[LatencyHistogram::bucket(finished.latency_ns)], 1);
-        add(&sums.round_trips, round_trips.into());
-        add(&sums.requests, requests.into());
-        add(&sums.bytes_read, bytes_read);
-        add(&sums.bytes_written, bytes_written);
+        self.count_cost(finished.operation.kind, &finished.cost);
         add(&sums.retries, finished.retries.into());
         if finished.result.is_err() {
             add(&sums.failed, 1);
@@ -161,9 +208,33 @@ impl WorkerSums {
         }
     }
 
+    fn count_cost(&self, kind: OperationKind, cost: &Cost) {
+        let sums = &self.kinds[kind as usize];
+        let Cost { round_trips, requests, bytes_read, bytes_written } = *cost;
+        add(&sums.round_trips, round_trips.into());
+        add(&sums.requests, requests.into());
+        add(&sums.bytes_read, bytes_read);
+        add(&sums.bytes_written, bytes_written);
+    }
+
+    /// A call that took several operations of this kind to their owner, and what it cost. Its operations are counted beside it, without a cost.
+    pub(super) fn count_pack(&self, kind: OperationKind, operations: u16, cost: &Cost) {
+        self.count_cost(kind, cost);
+        add(&self.packs, 1);
+        add(&self.packed_operations, operations.into());
+    }
+
+    /// An operation of such a call that was not begun.
+    pub(super) fn count_not_begun(&self) {
+        add(&self.packed_not_begun, 1);
+    }
+
     pub(super) fn add_to(&self, statistics: &mut Statistics) {
-        for (total, sums) in statistics.kinds.iter_mut().zip(&self.0) {
-            let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        statistics.packs += of(&self.packs);
+        statistics.packed_operations += of(&self.packed_operations);
+        statistics.packed_not_begun += of(&self.packed_not_begun);
+        for (total, sums) in statistics.kinds.iter_mut().zip(&self.kinds) {
             total.operations += of(&sums.operations);
             total.failed += of(&sums.failed);
             total.latency_ns += of(&sums.latency_ns);

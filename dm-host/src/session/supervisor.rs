@@ -104,7 +104,8 @@ impl Supervisor {
         let spending = Spending { lanes, first_lane, ..self.options.spending.clone() };
         let assembled = node.with_index(&self.entry, &self.parameters, &spending, |any| {
             let nodes = node.pool().nodes();
-            let index = Watched::new(&any, nodes, &watch, self.entry.number, self.options.forward);
+            let whose = (self.entry.number, node.member().row);
+            let index = Watched::new(&any, nodes, &watch, whose, self.options.forward);
             let scratch = vec![0; index.plan().total_bytes];
             let walker = Mutex::new(Walker { fabric: walker, scratch, id: LaneId(lanes as u16 - 1) });
             self.serve(&index, &walker, fabrics, &watch, ready);
@@ -314,7 +315,7 @@ fn work(
     wakes: &Wakes,
 ) {
     // First: whatever fails below, queued calls do not wait for ever.
-    let mut work = QueueWork::new(queue, lanes, spin);
+    let mut work = QueueWork::new(queue, lanes, spin, index);
     // Zeroed by this thread, so that the memory is near its processor.
     let mut scratch = vec![0; index.plan().total_bytes * lanes];
     let lanes = lanes_of(index, first, &mut scratch);
@@ -339,9 +340,10 @@ impl<I: Index + Sync> Host for Lent<'_, '_, I> {
         first: LaneId,
         lanes: usize,
         mut fabric: AnyFabric,
-        mut work: LocalWork,
+        work: LocalWork<'h>,
     ) -> Pin<Box<dyn Future<Output = WorkerError> + 'h>> {
         Box::pin(async move {
+            let mut work = work.packing_for(self.index);
             let mut scratch = vec![0; self.index.plan().total_bytes * lanes];
             let lanes = lanes_of(self.index, first, &mut scratch);
             worker::attend(self.index, &lanes, &mut fabric, &mut work, self.wakes).await

@@ -65,22 +65,30 @@ pub(super) struct Watched<'i, I> {
     pub(super) watch: &'i Watch,
     /// As the index's own; behind it room for messages, if operations are forwarded.
     pub(super) plan: ScratchPlan,
+    /// This compute node.
+    pub(super) row: RowId,
     /// `None`: operations are not forwarded.
     pub(super) forwarder: Option<Forwarder>,
 }
 
 impl<'i, I: Index> Watched<'i, I> {
-    /// Of index `number`.
-    pub(super) fn new(index: &'i I, nodes: &'i [Node], watch: &'i Watch, number: IndexNumber, forwards: bool) -> Self {
+    /// Of index `number`, whose operations are forwarded if `forwards`, on the compute node of `row`.
+    pub(super) fn new(
+        index: &'i I,
+        nodes: &'i [Node],
+        watch: &'i Watch,
+        (number, row): (IndexNumber, RowId),
+        forwards: bool,
+    ) -> Self {
         let mut plan = index.plan().clone();
         let room = forwards.then(|| plan.take(ROOM_BYTES));
         let forwarder = room.map(|room| Forwarder { index: number, room });
-        Self { index, nodes, watch, plan, forwarder }
+        Self { index, nodes, watch, plan, row, forwarder }
     }
 
     /// The same, for operations of other compute nodes.
     pub(super) fn for_others(&self) -> Self {
-        Self { index: self.index, nodes: self.nodes, watch: self.watch, plan: self.plan.clone(), forwarder: None }
+        Self { plan: self.plan.clone(), forwarder: None, ..*self }
     }
 }
 

@@ -307,6 +307,11 @@ impl Serving {
         self.count
     }
 
+    /// Whether an operation was begun, or left.
+    pub const fn has_begun(&self) -> bool {
+        self.next > 0
+    }
+
     /// Whether no operation is left to begin.
     pub const fn is_over(&self) -> bool {
         self.next >= self.count

@@ -22,7 +22,7 @@ type Driving<'h> = Pin<Box<dyn Future<Output = WorkerError> + 'h>>;
 /// What handles need of the index.
 pub(in crate::session) trait Host: Sync {
     /// Lanes `first` and up, and what drives them.
-    fn drive(&self, first: LaneId, lanes: usize, fabric: AnyFabric, work: LocalWork) -> Driving<'_>;
+    fn drive<'h>(&'h self, first: LaneId, lanes: usize, fabric: AnyFabric, work: LocalWork<'h>) -> Driving<'h>;
 
     /// Notes that lanes may have locks that nobody releases.
     fn note_unsettled(&self);
@@ -157,7 +157,7 @@ impl Driver {
         first: usize,
         lanes: usize,
         fabric: AnyFabric,
-        work: impl FnOnce(usize) -> LocalWork,
+        work: impl FnOnce(usize) -> LocalWork<'static>,
     ) -> Result<Self, Refused> {
         let lent = lending.borrow()?;
         let first = LaneId((first + lent.place * lanes) as u16);

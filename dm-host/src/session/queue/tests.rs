@@ -1,8 +1,17 @@
 //! Queues without a worker, step by step.
 
 use super::*;
+use crate::session::Statistics;
+use crate::session::packs::Owners;
+use crate::worker::{CallEnded, Cost, Next, Work as _};
+use dm_core::error::VerbError;
+use dm_core::index::forward::pack::Called;
+use dm_core::index::forward::{Forwarder, ROOM_BYTES};
 use dm_core::operation::OperationKind;
 use dm_core::registry::KindParameters;
+use dm_core::remote::catalog::IndexNumber;
+use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::{Label, NodeId, Status, Verb};
 use std::sync::Arc;
 use std::task::Wake;
 
@@ -92,7 +101,9 @@ fn who_would_not_wait_does_not_go_first() {
 }
 
 fn submit(queue: &Queue, slot: u32) {
-    queue.submit(slot, Waiter::Nobody, |body| body.operation = Operation::point(OperationKind::Get)).unwrap();
+    queue
+        .submit(slot, (0, false), Waiter::Nobody, |body| body.operation = Operation::point(OperationKind::Get))
+        .unwrap();
 }
 
 #[test]
@@ -101,7 +112,7 @@ fn what_is_withdrawn_is_not_run_and_comes_back() {
     submit(&queue, slot);
     assert!(queue.withdraw(slot));
     let plan = dm_core::sherman::parameters::Parameters::with_sizes(8, 8).plan(1, 1).0;
-    let Popped::Slot(popped) = queue.pop() else { panic!("it is in the ready list") };
+    let Popped::Slot(popped, 0) = queue.pop() else { panic!("it is in the ready list") };
     assert_eq!(queue.begin(popped, &mut vec![0; plan.total_bytes], &plan), None);
     assert_eq!(queue.load(), 0);
     let slot = TestCaller::new().claim(&queue).unwrap();
@@ -125,9 +136,8 @@ fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     assert!(queue.withdraw(slots[1]));
     queue.detach(slots[2]);
     let plan = dm_core::sherman::parameters::Parameters::with_sizes(8, 8).plan(1, 1).0;
-    let mut work = QueueWork::new(&queue, 1, std::time::Duration::ZERO);
-    let run = crate::worker::Work::next(&mut work, 0, &mut vec![0; plan.total_bytes], &plan);
-    assert!(matches!(run, crate::worker::Next::Run(_)));
+    let mut work = QueueWork::new(&queue, 1, std::time::Duration::ZERO, &FirstByte(None));
+    assert!(matches!(next(&mut work, 0, &plan), Next::Run(_)));
     drop(work);
     assert_eq!(calls.each_ref().map(TestCaller::woken), [1, 0, 0, 1]);
     let error = queue.take(slots[0], None, |_, _| ()).unwrap().unwrap_err();
@@ -135,6 +145,75 @@ fn a_worker_that_panics_fails_everything_and_wakes_everybody() {
     assert_eq!(queue.load(), 0);
     assert!(matches!(queue.claim(None, &mut None), Claim::Ended(End::Panicked)));
     assert!(!queue.is_open());
+}
+
+/// Owners by the first byte of the key. 0: this compute node.
+struct FirstByte(Option<Forwarder>);
+
+impl Owners for FirstByte {
+    fn forwarder(&self) -> Option<&Forwarder> {
+        self.0.as_ref()
+    }
+
+    fn owner_elsewhere(&self, key: &[u8]) -> Option<RowId> {
+        Some(RowId(key[0].into())).filter(|row| row.0 != 0)
+    }
+}
+
+/// What a lane does next.
+fn next(work: &mut QueueWork<'_>, lane: usize, plan: &ScratchPlan) -> Next {
+    work.next(lane, &mut vec![0; plan.total_bytes], plan)
+}
+
+fn packed(next: Next) -> u16 {
+    if let Next::Call(pack) = next { pack.count() } else { 0 }
+}
+
+#[test]
+fn operations_of_one_call_go_to_their_owner_together() {
+    let mut plan = dm_core::sherman::parameters::Parameters::with_sizes(8, 8).plan(1, 1).0;
+    let room = plan.take(ROOM_BYTES);
+    let owners = FirstByte(Some(Forwarder { index: IndexNumber::NONE, room }));
+    let queue = Queue::new(16, 8, 8, false);
+    let submit = |row: u8, group| {
+        let Claim::Slot(slot) = queue.claim(None, &mut None) else { panic!("a slot is free") };
+        let fill = |body: &mut Body| {
+            body.operation = Operation::point(OperationKind::Upsert);
+            body.key.set(&[row; 8]);
+        };
+        queue.submit(slot, (group, group != 0), Waiter::Nobody, fill).unwrap();
+        slot
+    };
+    let slots = [(1, 7), (0, 7), (1, 7), (2, 7), (1, 8), (1, 7), (2, 7)].map(|(row, group)| submit(row, group));
+    let mut work = QueueWork::new(&queue, 3, std::time::Duration::ZERO, &owners);
+    assert_eq!(next(&mut work, 0, &plan), Next::Wait, "nobody has said that these are all");
+    queue.announce();
+    let [first, second, third] = [0, 1, 2].map(|lane| next(&mut work, lane, &plan));
+    assert_eq!((packed(first), packed(third)), (3, 2), "of the owners 1 and 2");
+    assert!(matches!(second, Next::Run(_)), "a key of its own");
+    let called = |work: &mut QueueWork<'_>, lane: usize, next: Next, called| {
+        let (Next::Call(pack), scratch) = (next, &mut vec![0; plan.total_bytes][..]) else { panic!("{next:?}") };
+        work.called(lane, CallEnded { pack, called, latency_ns: 0, cost: Cost::default(), scratch, plan: &plan });
+    };
+    let error =
+        VerbError { status: Status::Unanswered, verb: Verb::Call, label: Label::Forward, node: NodeId(0), offset: 0 };
+    called(&mut work, 0, first, Called::Lost(error));
+    called(&mut work, 2, third, Called::NotServed);
+    for slot in [slots[0], slots[2], slots[5]] {
+        assert_eq!(queue.take(slot, None, |_, _| ()).unwrap().unwrap_err().effect(), Effect::Unknown);
+    }
+    // What was not begun goes alone, in front of the other call's.
+    assert!([0, 2].into_iter().all(|lane| matches!(next(&mut work, lane, &plan), Next::Run(_))));
+    assert_eq!([slots[3], slots[6], slots[4]].map(|slot| queue.withdraw(slot)), [false, false, true]);
+    let mut statistics = Statistics::default();
+    queue.sums.add_to(&mut statistics);
+    assert_eq!((statistics.packs, statistics.packed_operations, statistics.packed_not_begun), (2, 5, 2));
+    // The worker panics with a call under way.
+    let pack = [submit(1, 9), submit(1, 9)];
+    queue.announce();
+    assert_eq!(packed(next(&mut work, 0, &plan)), 2, "behind the one that was withdrawn");
+    drop(work);
+    assert!(pack.map(|slot| queue.take(slot, None, |_, _| ()).unwrap().is_err()).iter().all(|failed| *failed));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! - `lanes`: keeps lanes busy, and records what they answer. `calls`: which operation a lane begins.
 //! - `faults`: carries out the plan. `failures`: takes note of operations that failed.
-//! - `forwards`: lanes that execute operations of other compute nodes.
+//! - `forwards`: lanes that execute operations of other compute nodes. `packs`: operations that go there in one message.
 //! - `newcomers`: compute nodes that join meanwhile. `inherited`: what becomes of locks of the dead.
 
 mod calls;
@@ -12,6 +12,7 @@ mod forwards;
 mod inherited;
 mod lanes;
 mod newcomers;
+mod packs;
 
 use super::clocks::Clocks;
 use super::coding::Coding;
@@ -36,6 +37,7 @@ use dm_core::remote::lock_word::RowId;
 use dm_core::verbs::NodeId;
 use forwards::Forwards;
 use inherited::Inherited;
+use packs::Packs;
 
 pub use calls::start;
 pub(super) use newcomers::Newcomers;
@@ -59,8 +61,10 @@ pub enum Ended {
     Swept(Result<Swept, OpError>),
     /// A part that was to move, or parts that others have asked for.
     Moved(Result<(), OpError>),
-    /// What another compute node asked for: the answer, and how the operation ended.
+    /// What another compute node asked for: the answer, and how the operation that was begun last ended.
     Served(Vec<u8>, Result<(), OpError>),
+    /// Operations that went to their owner together: the place of each, and how it ended, if it was begun.
+    Packed(Vec<(u16, Option<Result<Answer, OpError>>)>),
     /// Its compute node joined, or could not.
     Joined(Box<Result<Membership, String>>),
 }
@@ -101,6 +105,8 @@ impl Ended {
 enum Doing {
     Nothing,
     Operation(OpId),
+    /// Operations that go to their owner together.
+    Pack,
     /// It makes a turn.
     Turn,
     /// It collects orphans.
@@ -155,6 +161,7 @@ pub struct Load<'a, 'm> {
     /// What lanes need to forward operations, if they do.
     pub(super) forwarder: Option<Forwarder>,
     forwards: Forwards,
+    packs: Packs,
     /// Compute nodes that join meanwhile.
     pub(super) newcomers: Newcomers<'a>,
     /// Position in the plan.
@@ -235,6 +242,7 @@ impl<'a, 'm> Load<'a, 'm> {
             noticed: Vec::new(),
             forwarder: None,
             forwards: Forwards::default(),
+            packs: Packs::default(),
             planned: 0,
             patience: 0,
             consequences: Vec::new(),

@@ -152,6 +152,8 @@ pub trait Opened {
     fn capacity(&self) -> u64;
     /// See [`Index::has_parts`].
     fn has_owners(&self) -> bool;
+    /// See [`Index::owner_of`].
+    fn owner_of(&self, key: &[u8]) -> Option<RowId>;
     /// See [`Index::leave`].
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::parts`].
@@ -225,6 +227,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn has_owners(&self) -> bool {
         self.0.has_parts()
+    }
+    fn owner_of(&self, key: &[u8]) -> Option<RowId> {
+        self.0.owner_of(key)
     }
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.leave(lane))

@@ -295,7 +295,7 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
         options = options.without(WideOption::Rejoin);
     } else {
-        options = options.without(WideOption::Moves).without(WideOption::Forward);
+        options = options.without(WideOption::Moves).without(WideOption::Forward).without(WideOption::Packs);
     }
     options
 }

@@ -95,6 +95,8 @@ options! {
     Forward = "forward", 25;
     /// Some scans are of the last records of their range, where the index has such scans.
     ScansDown = "scans-down", 15;
+    /// Several operations of a lane go to the owner of their keys in one message, where operations are forwarded.
+    Packs = "packs", 60;
 }
 
 /// Number of options.
@@ -183,6 +185,8 @@ impl WideOptions {
         if drawn.has(WideOption::Forward) {
             // Unknown changes stay open, and a long history has too many of them to be judged.
             drawn = drawn.without(WideOption::LongHistory);
+        } else {
+            drawn = drawn.without(WideOption::Packs);
         }
         if drawn.has(WideOption::LongHistory) {
             // Operations on long keys of items take many steps.

@@ -169,6 +169,10 @@ impl<'a> Load<'a, '_> {
                 *self.doing(at) = Doing::Settling(Some(operation));
                 self.history.respond(operation, driver.now_ns(), Answer::Failed(Effect::Unknown));
             }
+            Doing::Pack => {
+                *self.doing(at) = Doing::Settling(None);
+                self.drop_pack(at, driver.now_ns());
+            }
             Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Serve => {
                 *self.doing(at) = Doing::Settling(None);
             }
@@ -199,7 +203,9 @@ impl<'a> Load<'a, '_> {
             let operation = match doing {
                 Doing::Operation(operation) => Some(operation),
                 Doing::Doubt(operation) | Doing::Settling(operation) => operation,
+                // Packed operations outlive their callers.
                 Doing::Nothing
+                | Doing::Pack
                 | Doing::Turn
                 | Doing::OrphanCollection
                 | Doing::Sweep(_)

@@ -4,12 +4,16 @@ use super::{Doing, Ended, Load};
 use crate::calls::Arrived;
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
-
 use crate::verify::wide::WideOption;
-use dm_core::index::forward::message;
+use dm_core::index::forward::message::{self, Serving};
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::CALL_BYTES_MAX;
+
+/// Of 100 calls, so many are answered in a room that may be too small for all answers of a pack.
+const SHORT_ROOM_PERCENT: u32 = 15;
+/// Bytes of the smallest one: an answer with a page's first record, or a long value.
+const SHORT_ROOM_MIN: usize = 1200;
+const SHORT_ROOM_MORE: u32 = 1200;
 
 /// Calls on their way through the load.
 #[derive(Debug, Default)]
@@ -34,22 +38,35 @@ impl<'a> Load<'a, '_> {
         };
         let number = self.forwarder.as_ref()?.index;
         let (index, lane) = self.lane(at);
-        let (request, answer_bytes) = (call.request.clone(), call.answer_bytes);
+        let (request, answer_bytes) = (call.request.clone(), self.answer_room(call.answer_bytes));
         self.forwards.serving.push((at, call));
         *self.doing(at) = Doing::Serve;
         Some(Box::pin(async move {
             let plan = index.plan();
-            let asked =
-                lane.port().with(|scratch| message::decode_request(&request, number, plan, answer_bytes, scratch));
-            let Some(operation) = asked else { return Ended::Served(message::not_here().to_vec(), Ok(())) };
-            let result = index.execute(lane, operation).await;
-            lane.port().with(|scratch| {
-                let mut answer = vec![0; CALL_BYTES_MAX];
-                let bytes = message::encode_answer(&result, plan, scratch, &mut answer);
-                answer.truncate(bytes);
-                Ended::Served(answer, result.map(drop))
-            })
+            let Some(mut serving) = Serving::decode(&request, number, plan, answer_bytes) else {
+                return Ended::Served(message::not_here().to_vec(), Ok(()));
+            };
+            let (mut answer, mut last) = (vec![0; answer_bytes], Ok(()));
+            loop {
+                // It is the time of all of them.
+                let elapsed_ns = lane.port().elapsed_ns();
+                let next = lane.port().with(|scratch| serving.next(&request, plan, scratch, elapsed_ns, &mut answer));
+                let Some(mut operation) = next else { break };
+                operation.deadline_ns += elapsed_ns;
+                let result = index.execute(lane, operation).await;
+                lane.port().with(|scratch| serving.ended(&result, plan, scratch, &mut answer));
+                last = result.map(drop);
+            }
+            let bytes = serving.finish(&mut answer);
+            answer.truncate(bytes);
+            Ended::Served(answer, last)
         }))
+    }
+
+    /// The room that a lane has for an answer: with packs, now and then too little for all of one.
+    fn answer_room(&mut self, asked: usize) -> usize {
+        let is_short = self.draw.wide.has(WideOption::Packs) && self.wide.percent(SHORT_ROOM_PERCENT);
+        if is_short { asked.min(SHORT_ROOM_MIN + self.wide.below(SHORT_ROOM_MORE) as usize) } else { asked }
     }
 
     /// A lane has executed what a call asks for.

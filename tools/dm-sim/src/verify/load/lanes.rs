@@ -2,7 +2,7 @@
 
 use super::calls::start_asking;
 use super::{BEGINNING_STEPS, Doing, Ended, Load, TURNS_APART_NS};
-use crate::check::Answer;
+use crate::check::{Answer, OpId, Record};
 use crate::compute_node::ComputeNode;
 use crate::direct::DirectFabric;
 use crate::driver::{Driver, LaneAt, Op};
@@ -37,6 +37,14 @@ const HEARTBEATS_AWAITED: u32 = 64;
 const SETTLINGS_MAX: u32 = 1000;
 
 impl<'a> Load<'a, '_> {
+    /// Begins an operation that was invoked. A scan asks for `asked` records.
+    fn ask(&mut self, at: LaneAt, operation: OpId, asked: u32) -> Op<'a, Ended> {
+        let (index, lane) = self.lane(at);
+        *self.doing(at) = Doing::Operation(operation);
+        let Record { key, call, .. } = *self.history.operation(operation);
+        start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns, self.forwarder.clone())
+    }
+
     /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed. If the compute
     /// node's own clock says that its lease is over, the lane waits for heartbeats first.
     fn settling(&self, at: LaneAt) -> Op<'a, Ended> {
@@ -126,6 +134,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         if let Some(serves) = self.serve(at) {
             return Some(serves);
         }
+        if let Some(operation) = self.packs.take_alone(at) {
+            return Some(self.ask(at, operation, 0));
+        }
         let (index, lane) = self.lane(at);
         if self.left > 0
             && self.draw.turns_percent > 0
@@ -169,8 +180,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         self.left = self.left.checked_sub(1)?;
         let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
-        *self.doing(at) = Doing::Operation(operation);
-        Some(start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns, self.forwarder.clone()))
+        self.pack(at, now_ns, operation).or_else(|| Some(self.ask(at, operation, asked)))
     }
 
     fn respond(&mut self, at: LaneAt, now_ns: u64, result: Ended) {
@@ -212,6 +222,11 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             (Doing::Operation(operation), Ended::Failed(error)) => {
                 self.history.respond(operation, now_ns, Answer::Failed(error.effect));
                 self.fail(Some(operation), error);
+            }
+            (Doing::Pack, Ended::Packed(results)) => {
+                if self.unpack(at, now_ns, results) {
+                    *self.doing(at) = Doing::Doubt(None);
+                }
             }
             (Doing::Serve, Ended::Served(answer, result)) => self.served(at, answer, result),
             // After a failed request, the next sweep, turn or orphan collection does the work.

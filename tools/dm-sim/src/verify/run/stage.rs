@@ -43,6 +43,7 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::SmallPool)
     .without(WideOption::Moves)
     .without(WideOption::Forward)
+    .without(WideOption::Packs)
     .without(WideOption::Rejoin);
 
 /// Of an insert of the items over an index, which has thirty requests, so many were long, once in some thousand histories.
