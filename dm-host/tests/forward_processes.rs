@@ -207,7 +207,7 @@ fn operations_of_one_call_go_to_another_process_in_one_message() {
     of_both.into_iter().zip(100..).for_each(|(found, n)| possible.check(n, &found.unwrap().unwrap()));
     let counted = since(&session, &before, OperationKind::Get);
     drop(local);
-    assert_eq!((counted.0, counted.2, counted.3), (128, 1, 67), "a part has 167 keys");
+    assert_eq!((counted.0, counted.2, counted.3), (128, 1, 66), "the part begins at key 166");
     let other = open(&daemons.connect());
     let rows = [session.member().row, other.member().row];
     thread::scope(|scope| {

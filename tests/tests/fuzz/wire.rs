@@ -128,6 +128,42 @@ fn calls_for_memory_nodes() {
     });
 }
 
+/// What an owner answers to a request, of which nothing is known, if it is one.
+fn served(
+    request: &[u8],
+    index: IndexNumber,
+    plan: &ScratchPlan,
+    results: &[Result<Outcome, OpError>],
+) -> Option<Vec<u8>> {
+    let room = 512;
+    let mut serving = forward::Serving::decode(request, index, plan, room)?;
+    let (mut answer, mut scratch) = (vec![0; room], vec![7; plan.total_bytes]);
+    let mut begun = 0;
+    while let Some(heard) = serving.next(request, plan, &mut scratch, 0, &mut answer) {
+        assert!(heard.limit as usize <= plan.page_records() && heard.wait_ns() <= Operation::WAIT_NS_DEFAULT);
+        let result = match results[begun % results.len()] {
+            // As the index: a page for a scan, and for no other operation.
+            Ok(outcome) if matches!(outcome, Outcome::Page { .. }) != (heard.kind == OperationKind::Scan) => {
+                Ok(if heard.kind == OperationKind::Scan {
+                    Outcome::Page { records: 0, more: false }
+                } else {
+                    Outcome::Found
+                })
+            }
+            Ok(Outcome::Page { records, more }) => Ok(Outcome::Page { records: records.min(heard.limit), more }),
+            other => other,
+        };
+        serving.ended(&result, plan, &scratch, &mut answer);
+        begun += 1;
+    }
+    assert!(begun <= usize::from(serving.count()) && begun <= forward::OPERATIONS_MAX);
+    let bytes = serving.finish(&mut answer);
+    answer.truncate(bytes);
+    // Each of them is in the answer.
+    assert_eq!(forward::Answers::decode(&answer, serving.count()).map(Iterator::count), Some(serving.count().into()));
+    Some(answer)
+}
+
 #[test]
 fn calls_of_compute_nodes() {
     let mut plan = ScratchPlan::new(8, 16);
@@ -137,41 +173,56 @@ fn calls_of_compute_nodes() {
     let causes = [Cause::PoolFull, Cause::NotOwner { row, epoch: 5 }, Cause::Fenced, Cause::Deadline { elapsed_ns: 9 }];
     fuzz!(|input: &[u8]| {
         let mut input = Input::new(input);
-        let kind = input.choose(&OperationKind::ALL);
-        let asked = match kind {
-            OperationKind::Scan => Operation { after: input.one_in(2), bounded: input.one_in(2), ..Operation::scan(4) },
-            kind => Operation::point(kind),
-        };
-        let result = if input.one_in(2) {
-            Ok(input.choose(&outcomes))
-        } else {
-            Err(OpError { effect: input.choose(&[Effect::None, Effect::Unknown]), cause: input.choose(&causes) })
-        };
-        let (mut mine, mut theirs) = (vec![input.byte(); plan.total_bytes], vec![input.byte(); plan.total_bytes]);
-        let (mut message, changes_request) = ([0; 256], input.one_in(2));
+        let mut mine = vec![input.byte(); plan.total_bytes];
+        let (mut message, mut asked) = (vec![0; 512], Vec::new());
+        let mut writer = forward::RequestWriter::new(index);
+        for _ in 0..=input.byte() % 6 {
+            let operation = match input.choose(&OperationKind::ALL) {
+                OperationKind::Scan => {
+                    Operation { after: input.one_in(2), bounded: input.one_in(2), ..Operation::scan(4) }
+                }
+                kind => Operation::point(kind),
+            };
+            if writer.add(&operation, &plan, &mine, &mut message) {
+                asked.push(operation);
+            }
+        }
+        let results = [(); 3].map(|()| {
+            let (effects, failed) = ([Effect::None, Effect::Unknown], input.one_in(2));
+            let error = OpError { effect: input.choose(&effects), cause: input.choose(&causes) };
+            if failed { Err(error) } else { Ok(input.choose(&outcomes)) }
+        });
+        let changes_request = input.one_in(2);
         let changes = input.rest();
-        let bytes = forward::encode_request(&asked, index, &plan, &mine, &mut message).expect("it fits");
+        let bytes = writer.finish(77, &plan, &mut message).expect("it has an operation");
         if changes_request {
             Input::new(changes).change(&mut message[..bytes]);
         }
-        if let Some(heard) = forward::decode_request(&message[..bytes], index, &plan, 128, &mut theirs) {
-            assert!(heard.limit as usize <= plan.page_records() && heard.wait_ns() <= Operation::WAIT_NS_DEFAULT);
-            assert!(changes_request || heard.kind == kind);
-        }
-        let bytes = forward::encode_answer(&result, &plan, &theirs, &mut message);
-        Input::new(changes).change(&mut message[..bytes]);
-        match forward::decode_answer(&message[..bytes], &asked, row, &plan, &mut mine) {
-            Ok(forward::Answer::Outcome(Outcome::Page { records, .. })) => {
-                assert!(kind == OperationKind::Scan && records <= asked.limit);
+        let answer = served(&message[..bytes], index, &plan, &results);
+        assert!(changes_request || answer.is_some());
+        let mut answer = answer.unwrap_or_else(|| forward::not_here().to_vec());
+        Input::new(changes).change(&mut answer);
+        let Some(answers) = forward::Answers::decode(&answer, writer.count()) else { return };
+        let mut places = Vec::new();
+        for (place, said) in answers {
+            places.push(usize::from(place));
+            let asked = asked[usize::from(place)];
+            let Some(said) = said else { continue };
+            match said.read(&asked, row, &plan, &mut mine) {
+                Ok(forward::Answer::Outcome(Outcome::Page { records, .. })) => {
+                    assert!(asked.kind == OperationKind::Scan && records <= asked.limit);
+                }
+                Ok(forward::Answer::Outcome(_)) => assert!(asked.kind != OperationKind::Scan),
+                Ok(forward::Answer::Elsewhere) => {}
+                Ok(forward::Answer::Refused) => panic!("no answer says that"),
+                Err(error) => {
+                    let reads = matches!(asked.kind, OperationKind::Get | OperationKind::Scan);
+                    assert!(!reads || error.effect == Effect::None);
+                }
             }
-            Ok(forward::Answer::Outcome(_)) => assert!(kind != OperationKind::Scan),
-            Ok(forward::Answer::Elsewhere) => {}
-            Ok(forward::Answer::Refused) => panic!("no answer says that"),
-            Err(error) => {
-                let reads = matches!(kind, OperationKind::Get | OperationKind::Scan);
-                assert!(!reads || error.effect == Effect::None);
-            }
         }
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..asked.len()), "each operation is there once");
     });
 }
 

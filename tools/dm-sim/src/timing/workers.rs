@@ -304,7 +304,8 @@ where
                 slot.future.set(Some((self.start)(index, lane, operation)));
                 self.advance(number, work)
             }
-            Next::Wait => {
+            // Its work makes no calls.
+            Next::Wait | Next::Call(_) => {
                 slot.state = State::Paused;
                 let at_ps = self.cluster.now_ps() + IDLE_NS * PS_PER_NS;
                 self.cluster.schedule_resume(at_ps, number);
