@@ -41,7 +41,8 @@
 //! A [`Local`] handle has lanes of its own, and runs calls on the thread that makes them.
 //!
 //! Where keys have owners, operations on keys of other compute nodes are forwarded to these
-//! ([`SessionOptions::forward`]), and one more thread executes those of others.
+//! ([`SessionOptions::forward`]), and one more thread executes those of others. Those of one [`Calls`], or of one call of a
+//! [`Local`], that have one owner go there in one message, as many as it has room for.
 //!
 //! - [`Call`], [`Calls`]: one operation or many, to wait for or to await.
 //! - [`Local`]: operations on the caller's own thread.
@@ -51,7 +52,7 @@
 //! - [`byte_string`]: strings of any length up to a bound, in slots of one size.
 //! - [`SharedRow`]: several sessions under one row of the pool.
 //! - `options`, `outcome`, `operations`: what a session is opened with, does and answers. `request`, `queue`,
-//!   `supervisor`, `watch`, `forward`: the internals.
+//!   `supervisor`, `watch`, `forward`, `packs`: the internals.
 //!
 //! # What is Send, what is Sync
 //!

@@ -48,7 +48,8 @@ pub struct SessionOptions {
     pub row: Option<SharedRow>,
     /// Where keys have owners (DEX): has operations on keys of another compute node executed by that one, and executes operations
     /// of others on its own keys. Such an operation takes a READ and a call more, and two threads of this machine that wake each
-    /// other. `false`: it ends with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner), for callers that send operations to
+    /// other. The operations of a `multi_get`, or its like, share the call, and mostly need no READ: one message takes those of one
+    /// owner there, up to 4 KiB of them, or 256. All sessions of the index have to be of one version of this. `false`: it ends with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner), for callers that send operations to
     /// the right session themselves. On RDMA devices calls go by way of the daemon of memory node 0, which needs threads for that
     /// (`--call-threads`).
     pub forward: bool,

@@ -20,8 +20,9 @@ use core::ops::Range;
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of both messages. Version 1 had one operation in a request. The compute nodes of a pool have to be of one version, and so
-/// have its daemons: a request of another version is not executed.
+/// The version of both messages. Version 1 had one operation in a request. Compute nodes that call each other have to be of one
+/// version, as daemons and their clients have to be: a request of another version is not executed, and its caller does not
+/// understand the answer. Daemons pass both on without looking.
 const VERSION: u8 = 2;
 /// Execute operations. A memory node's processor has procedures of other numbers.
 const EXECUTE: u8 = 2;

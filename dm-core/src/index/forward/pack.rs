@@ -125,3 +125,84 @@ pub(super) fn lost(kind: OperationKind, error: VerbError) -> OpError {
     let is_unknown = changes(kind) && !planted(Mutant::LOST_CALL_HARMLESS);
     OpError { effect: if is_unknown { Effect::Unknown } else { Effect::None }, cause: error.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{Serving, not_here};
+    use super::*;
+    use crate::operation::{Cause, Part};
+    use crate::verbs::{NodeId, Verb};
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    const KINDS: [OperationKind; 3] = [OperationKind::Get, OperationKind::Upsert, OperationKind::Delete];
+
+    /// What becomes of a get and two changes whose call comes to `called`, with `answer` behind them. The owner executes the request
+    /// itself, if there is none.
+    fn became(called: impl Fn(usize) -> Called, answer: Option<&[u8]>) -> Vec<(u16, Option<Result<Outcome, OpError>>)> {
+        let mut plan = ScratchPlan::new(8, 16);
+        let room = plan.take(512);
+        let mut scratch = vec![0; plan.total_bytes];
+        let (mut writer, index, at) = (RequestWriter::new(IndexNumber::NONE), IndexNumber::NONE, room.start);
+        let (front, behind) = scratch.split_at_mut(at);
+        for (first, kind) in (1..).zip(KINDS) {
+            assert!(plan.put(front, Part::Key, &[first; 8]));
+            assert!(writer.add(&Operation::point(kind), &plan, front, behind));
+        }
+        let pack = Pack::new(&writer, (index, RowId(3)), 1000, &plan, (Span::new(at, 512), behind)).unwrap();
+        assert!(pack.count() == 3 && pack.has_changes);
+        let answer = answer.map_or_else(
+            || {
+                let (request, mut answer) = (behind[..pack.bytes].to_vec(), vec![0; 512]);
+                let mut serving = Serving::decode(&request, index, &plan, 512).unwrap();
+                // The second one's range has moved.
+                for result in
+                    [Ok(Outcome::Found), Err(Cause::NotOwner { row: RowId(9), epoch: 4 }), Ok(Outcome::Deleted)]
+                {
+                    assert!(serving.next(&request, &plan, front, 0, &mut answer).is_some());
+                    serving.ended(&result.map_err(OpError::harmless), &plan, front, &mut answer);
+                }
+                let bytes = serving.finish(&mut answer);
+                answer.truncate(bytes);
+                answer
+            },
+            <[u8]>::to_vec,
+        );
+        behind[..answer.len()].copy_from_slice(&answer);
+        let mut said = Vec::new();
+        let asked = |place| Operation::point(KINDS[usize::from(place)]);
+        pack.results(called(answer.len()), &plan, &mut scratch, asked, |place, result, _| said.push((place, result)));
+        said
+    }
+
+    #[test]
+    fn each_operation_of_a_call_is_told_what_became_of_it() {
+        let answered = became(Called::Answered, None);
+        assert_eq!(answered, [(0, Some(Ok(Outcome::Found))), (2, Some(Ok(Outcome::Deleted))), (1, None)]);
+        let none = [(0, None), (1, None), (2, None)];
+        assert_eq!(became(|_| Called::NotServed, None), none);
+        assert_eq!(became(Called::Answered, Some(&not_here())), none);
+    }
+
+    #[test]
+    fn a_call_that_is_not_answered_may_have_made_its_changes() {
+        let error = VerbError {
+            status: Status::Unanswered,
+            verb: Verb::Call,
+            label: Label::Forward,
+            node: NodeId(0),
+            offset: 0,
+        };
+        let of = |effects: [Effect; 3], cause: Cause| {
+            (0..).zip(effects).map(|(place, effect)| (place, Some(Err(OpError { effect, cause })))).collect::<Vec<_>>()
+        };
+        let unknown = [Effect::None, Effect::Unknown, Effect::Unknown];
+        assert_eq!(became(|_| Called::Lost(error), None), of(unknown, error.into()));
+        // Nor is one whose answer nobody understands.
+        let at_owner = Cause::AtOwner { row: RowId(3) };
+        assert_eq!(became(Called::Answered, Some(&[])), of(unknown, at_owner));
+        assert_eq!(became(|bytes| Called::Answered(bytes - 1), None), of(unknown, at_owner));
+        assert_eq!(became(|_| Called::Answered(usize::MAX), None), of(unknown, at_owner));
+    }
+}

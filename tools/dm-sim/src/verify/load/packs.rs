@@ -59,7 +59,8 @@ impl<'a> Load<'a, '_> {
                 pack.push(self.history.invoke(at, now_ns, key, call));
             }
         }
-        let (plan, coding, wait_ns) = (index.plan(), self.coding, self.draw.deadline_ns);
+        let (plan, coding) = (index.plan(), self.coding);
+        let wait_ns = Operation { deadline_ns: self.draw.deadline_ns, ..Operation::scan(0) }.wait_ns();
         let (mut writer, mut asked) = (RequestWriter::new(number), Vec::new());
         let history = &self.history;
         let packed = lane.port().with(|scratch| {
