@@ -56,6 +56,10 @@ impl<'a> Load<'a, '_> {
                 let result = index.execute(lane, operation).await;
                 lane.port().with(|scratch| serving.ended(&result, plan, scratch, &mut answer));
                 last = result.map(drop);
+                if lane.is_unsettled() {
+                    // A host settles it, and goes on.
+                    break;
+                }
             }
             let bytes = serving.finish(&mut answer);
             answer.truncate(bytes);

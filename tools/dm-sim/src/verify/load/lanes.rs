@@ -280,7 +280,13 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             Doing::Operation(operation) if lane.is_unsettled() || self.history.is_unknown(operation) => {
                 *self.doing(at) = Doing::Doubt(Some(operation));
             }
-            Doing::Turn | Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Serve
+            Doing::Pack
+            | Doing::Turn
+            | Doing::OrphanCollection
+            | Doing::Sweep(_)
+            | Doing::Move
+            | Doing::Keep
+            | Doing::Serve
                 if lane.is_unsettled() =>
             {
                 *self.doing(at) = Doing::Doubt(None);
