@@ -126,6 +126,8 @@ const WIDE_MEMORY_BYTES: usize = 8 << 20;
 
 /// Keys of histories that forward, at least.
 const FORWARD_KEYS_MIN: u32 = 10;
+/// Keys of those whose calls carry several operations, at least: a call that is not answered leaves several changes unknown.
+const PACKS_KEYS_MIN: u32 = 16;
 
 /// How long callers of compute nodes wait, in ns: some times as long as most operations take.
 const FORWARD_TIMEOUT_NS: u64 = 300_000;
@@ -241,7 +243,8 @@ impl Draw {
         }
         if wide.has(WideOption::Forward) {
             // Unknown changes stay open: many of one key are too hard to judge.
-            draw.keys = draw.keys.max(FORWARD_KEYS_MIN);
+            let least = if wide.has(WideOption::Packs) { PACKS_KEYS_MIN } else { FORWARD_KEYS_MIN };
+            draw.keys = draw.keys.max(least);
             if draw.deadline_ns == 0 {
                 // Ranges that move stay between two owners when these have nothing to do any more.
                 draw.deadline_ns = FORWARD_DEADLINE_NS;

@@ -13,7 +13,8 @@ use dm_core::remote::lock_word::RowId;
 const PACKS_PERCENT: u32 = 70;
 /// Operations that are looked for, at most, beside the first.
 const OTHERS_MAX: u32 = 5;
-/// Of those that are drawn, many belong to others.
+/// Of those that are drawn, many belong to others, or are on a key that the pack has. (If its call is not answered, one change of a
+/// key is unknown.)
 const DRAWN_PER_OTHER: u32 = 4;
 
 /// Packs on their way through the load.
@@ -54,7 +55,8 @@ impl<'a> Load<'a, '_> {
                 break;
             }
             let (key, call, _) = self.choose_call(index, at.compute_node);
-            if !matches!(call, Call::Scan { .. }) && self.owner_of(at, key) == Some(row) {
+            let is_new = pack.iter().all(|other| self.history.operation(*other).key != key);
+            if is_new && !matches!(call, Call::Scan { .. }) && self.owner_of(at, key) == Some(row) {
                 self.left -= 1;
                 pack.push(self.history.invoke(at, now_ns, key, call));
             }
