@@ -36,7 +36,9 @@ impl<'a, T> Calls<'a, T> {
         let mut list: Vec<_> = calls.collect();
         if let [first, _, ..] = &list[..] {
             let group = first.session.shared().groups.fetch_add(1, Ordering::Relaxed) + 1;
-            list.iter_mut().for_each(|call| call.group = group);
+            for call in &mut list {
+                call.group = group;
+            }
         }
         let results = list.iter().map(|_| None).collect();
         Self { list, results, first: 0, next: 0 }

@@ -489,7 +489,8 @@ pub fn not_here() -> [u8; HEADER_BYTES] {
 /// was not begun.
 #[derive(Clone, Debug)]
 pub struct Answers<'m> {
-    answers: &'m [u8],
+    /// Those that are left.
+    said: &'m [u8],
     /// The list of those that were not begun.
     list: &'m [u8],
     /// All of them, if there is no list.
@@ -530,7 +531,7 @@ impl<'m> Answers<'m> {
         }
         let (answers, not_begun) = (header.answers.get(), header.not_begun.get());
         if not_begun == NONE_BEGUN {
-            let none = Self { answers: &[], list: &[], all: 0..count, given: 0 };
+            let none = Self { said: &[], list: &[], all: 0..count, given: 0 };
             return (answers == 0 && behind.is_empty()).then_some(none);
         }
         if usize::from(count) > OPERATIONS_MAX || answers.checked_add(not_begun)? != count {
@@ -544,7 +545,7 @@ impl<'m> Answers<'m> {
             }
             rest = further;
         }
-        let (answers, list) = behind.split_at_checked(behind.len() - rest.len())?;
+        let (said, list) = behind.split_at_checked(behind.len() - rest.len())?;
         for _ in 0..not_begun {
             let (place, further) = cut_place(rest)?;
             if !named.name(place, count) {
@@ -552,7 +553,7 @@ impl<'m> Answers<'m> {
             }
             rest = further;
         }
-        rest.is_empty().then_some(Self { answers, list, all: 0..0, given: 0 })
+        rest.is_empty().then_some(Self { said, list, all: 0..0, given: 0 })
     }
 }
 
@@ -564,8 +565,8 @@ impl<'m> Iterator for Answers<'m> {
             return Some((place, None));
         }
         let (place, said);
-        if let Some((first, rest)) = cut(self.answers) {
-            self.answers = rest;
+        if let Some((first, rest)) = cut(self.said) {
+            self.said = rest;
             (place, said) = (first.head.place.get(), Some(first));
         } else {
             let (first, rest) = cut_place(self.list)?;

@@ -141,12 +141,11 @@ impl Work for LocalWork<'_> {
             |place| asked[place],
             |place, finished| {
                 let Some(job) = running[place].take() else { return };
-                match finished {
-                    Some(finished) => self.end(&mut jobs, job, &finished),
-                    None => {
-                        sums.count_not_begun();
-                        jobs.queued.push_front((job, false));
-                    }
+                if let Some(finished) = finished {
+                    self.end(&mut jobs, job, &finished);
+                } else {
+                    sums.count_not_begun();
+                    jobs.queued.push_front((job, false));
                 }
             },
         );

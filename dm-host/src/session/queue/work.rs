@@ -127,13 +127,12 @@ impl Work for QueueWork<'_> {
             |place| running[place].1,
             |place, finished| {
                 let (slot, _) = running[place];
-                match finished {
-                    Some(finished) => self.finish(slot, &finished),
-                    None => {
-                        queue.sums.count_not_begun();
-                        queue.requeue(slot);
-                        not_begun.push(slot);
-                    }
+                if let Some(finished) = finished {
+                    self.finish(slot, &finished);
+                } else {
+                    queue.sums.count_not_begun();
+                    queue.requeue(slot);
+                    not_begun.push(slot);
                 }
             },
         );

@@ -63,8 +63,10 @@ fn gets(plan: &ScratchPlan, count: u8) -> Vec<(Operation, Vec<u8>)> {
     (0..count).map(one).collect()
 }
 
-/// What the answers say of each place: a value's first byte, or that it was not begun.
-fn said(plan: &ScratchPlan, answer: &[u8], count: u16) -> Option<Vec<(u16, Option<Result<u8, OpError>>)>> {
+/// What is said of a place: a value's first byte, or that it was not begun.
+type Told = (u16, Option<Result<u8, OpError>>);
+
+fn said(plan: &ScratchPlan, answer: &[u8], count: u16) -> Option<Vec<Told>> {
     let mut scratch = scratch(plan, 5);
     let get = Operation::point(OperationKind::Get);
     let mut read =
