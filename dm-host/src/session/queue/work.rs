@@ -136,8 +136,10 @@ impl Work for QueueWork<'_> {
                 }
             },
         );
-        // Each alone.
-        queue.put_back(not_begun.into_iter(), 0);
+        // Each alone. Without any, the worker looks at the list when it is told to: the caller may be filling it again.
+        if !not_begun.is_empty() {
+            queue.put_back(not_begun.into_iter(), 0);
+        }
     }
 }
 
