@@ -116,7 +116,7 @@ fn long_key(n: u64) -> Vec<u8> {
         2 => n % 512,
         _ => n,
     };
-    let deep = if n % 5 == 0 { "deep".repeat(30) } else { String::new() };
+    let deep = if n.is_multiple_of(5) { "deep".repeat(30) } else { String::new() };
     format!("{group:04}/{:52}{deep}{n}", "shared").into_bytes()
 }
 
