@@ -250,8 +250,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Of a request for `index`, whose answer may have `answer_bytes`, for which there is room. `None`: it is none, or for another index, or has more
-    /// operations than the answer has places for.
+    /// Of a request for `index`, whose answer may have `answer_bytes`, for which there is room. `None`: it is none, or for
+    /// another index, or has more operations than the answer has places for.
     pub fn decode(request: &[u8], index: IndexNumber, plan: &ScratchPlan, answer_bytes: usize) -> Option<Self> {
         let (header, _) = RequestHeader::read_from_prefix(request).ok()?;
         let sizes = (usize::from(header.key_bytes.get()), usize::from(header.value_bytes.get()));

@@ -3,11 +3,11 @@
 //! A session packs what one call of its user began together (`multi_get` and its like), if it knows one owner of their keys
 //! without asking, from its copy of the table of owners. The owner executes the operations one after another. **Each
 //! operation has an answer of its own.** What the owner has not begun has had no effect, and never will: the range moved, or
-//! the owner ran out of time or of room for the answer. Such an operation is executed alone then, as [`super::execute`] does, which looks for the
-//! owner. So an operation is packed once at most.
+//! the owner ran out of time or of room for the answer. Such an operation is executed alone then, as [`super::execute`] does,
+//! which looks for the owner. So an operation is packed once at most.
 //!
-//! **A call that is not answered** means to each operation what it means to one that goes alone: a change may have been made, or may be
-//! still, and is not repeated; a read ends without effect.
+//! **A call that is not answered** means to each operation what it means to one that goes alone: a change may have been made,
+//! or may be still, and is not repeated; a read ends without effect.
 
 use super::message::{Answer, Answers, RequestWriter, changes, garbled};
 use crate::error::VerbError;
