@@ -18,9 +18,10 @@
 //! **Linearization.** As the owner's operation, which lies within the call. An answer means at the caller what it means at the
 //! owner ([`Level`](crate::operation::Level)).
 //!
-//! **Calls that fail.** A call that nobody has begun to serve has no effect, and never will ([`Status::NotServed`]): the error is
-//! then [`Cause::NotOwner`]. One that was begun and not answered may have been carried out, or may be still: a change ends with
-//! [`Effect::Unknown`], a read with [`Effect::None`]. The fabric delivers a call once at most, so no change is made twice.
+//! **Calls that fail.** A call that nobody has begun to serve has no effect, and never will
+//! ([`NotServed`](crate::verbs::Status::NotServed)): the error is then [`Cause::NotOwner`]. One that was begun and not answered may
+//! have been carried out, or may be still: a change ends with [`Effect::Unknown`], a read with [`Effect::None`]. The fabric delivers
+//! a call once at most, so no change is made twice.
 //!
 //! **Scans** end where the range of an owner ends, and say that there may be more. The caller's next page begins at the next owner.
 //! A scan that finds nothing in front of another one's range is refused, and its key is then where that range begins: the caller
