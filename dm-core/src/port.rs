@@ -136,6 +136,12 @@ impl<'m> Port<'m> {
         position
     }
 
+    /// How many requests the next submit still has room for: a step before may have left some that nobody waits for.
+    pub(crate) fn room(&self) -> usize {
+        let outbox = self.outbox.borrow();
+        outbox.capacity() - outbox.len()
+    }
+
     /// Lets `amend` change the request that was pushed last. Its position, if `amend` says that it did.
     pub(crate) fn amend_last(&self, amend: impl FnOnce(&mut Request) -> bool) -> Option<usize> {
         let mut outbox = self.outbox.borrow_mut();

@@ -196,7 +196,7 @@ impl Dolphin<'_> {
         lane: &Lane<'_>,
         records: core::ops::Range<usize>,
     ) -> Result<Option<BlockPointer>, OpError> {
-        let at_once = self.scratch.blocks_at_once.max(1);
+        let at_once = self.scratch.blocks_at_once.min(lane.port().room()).max(1);
         let value_at = |i: usize| Span::new(self.plan.record(i).start + self.shape.key_bytes, self.shape.value_bytes);
         let name_of = |scratch: &[u8], i| BlockPointer::from_bits(value_at(i).word(scratch));
         for first in records.clone().step_by(at_once) {

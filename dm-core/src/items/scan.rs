@@ -472,13 +472,15 @@ impl<I: Index> Items<'_, I> {
     fn fetch(&self, front: &[u8], lane: &Lane<'_>, progress: &mut Progress) -> Result<Step, OpError> {
         let below = self.below.plan();
         let mut at = self.scratch.blocks.start;
+        // The index below may have left an unlock that nobody waits for: it goes with these READs.
+        let at_once = BLOCKS_AT_ONCE.min(lane.port().room());
         for position in progress.page.at..progress.page.count {
             let record = front.get(below.record(position as usize)).unwrap_or_default();
             let (entry_key, slot) = record.split_at_checked(below.key_bytes).unwrap_or_default();
             let Some(Slot::Block(pointer)) = Slot::read(entry_key, slot) else { break };
             let bytes = (pointer.bytes as usize).next_multiple_of(block::UNIT_BYTES);
             let first = progress.page.fetched == 0;
-            if !first && (progress.page.fetched as usize == BLOCKS_AT_ONCE || at + bytes > self.scratch.blocks.end) {
+            if !first && (progress.page.fetched as usize == at_once || at + bytes > self.scratch.blocks.end) {
                 break;
             }
             lane.mark(Mark::BLOCK_READ);
