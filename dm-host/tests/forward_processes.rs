@@ -32,6 +32,13 @@ fn open(pool: &Arc<Pool>) -> Session {
     Session::open_or_create(pool, "index", in_ranges(KEYS, 3), &small_pages()).unwrap()
 }
 
+/// Kills a process when operations of others are under way.
+fn kill_soon(child: &mut Child) {
+    thread::sleep(Duration::from_millis(30));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// A child process: this test binary again. Without its environment there is nothing to do.
 #[test]
 fn owner() {
@@ -89,11 +96,7 @@ fn an_owner_that_dies_takes_no_acknowledged_change_with_it() {
             assert!(update(step * 7 % KEYS, step + KEYS), "the owner lives");
         }
         thread::scope(|scope| {
-            scope.spawn(|| {
-                thread::sleep(Duration::from_millis(30));
-                child.kill().unwrap();
-                child.wait().unwrap();
-            });
+            scope.spawn(|| kill_soon(&mut child));
             // Until each range has been taken over.
             let began = Instant::now();
             let mut step = before_death;
@@ -240,11 +243,7 @@ fn operations_of_one_call_go_to_another_process_in_one_message() {
     let before = session.statistics();
     let mut rounds = 0;
     thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(30));
-            child.kill().unwrap();
-            child.wait().unwrap();
-        });
+        scope.spawn(|| kill_soon(&mut child));
         let began = Instant::now();
         loop {
             rounds += 1;
