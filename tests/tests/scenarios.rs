@@ -6,9 +6,10 @@ use dm_core::layout::LINE_BYTES;
 use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
 use dm_core::operation::{Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Flags, Label, NodeId, Request, Space, Status, Verb};
 use dm_tests::client::{Progress, Steps, alone, on_test_bed};
-use dm_tests::fabric::{AnyFabric, Failure, locks_taken, poke};
+use dm_tests::fabric::{AnyFabric, Failure, locks_taken, peek, poke};
 use dm_tests::subject::chime::ChimeSubject;
 use dm_tests::subject::items::ItemsSubject;
 use dm_tests::subject::sherman::ShermanSubject;
@@ -565,6 +566,106 @@ fn without_back_off_the_next_cas_follows_at_once() {
                 }
                 client.assert_quiet("after both");
             });
+        }
+    }
+}
+
+/// A scan READ a leaf under its lock and handed the lock over. The wake of the lane that got it waits for the scan's next
+/// submit, and READs of sixteen leaves, or of sixteen blocks, were to go with it. That was one request too many: the scan
+/// failed, and the wake was lost.
+#[test]
+fn a_scan_has_room_for_a_wake_that_it_owes() {
+    let setup = Setup { region_bytes: 16 << 20, ..Setup::new(Shape { value_bytes: 40, ..Shape::words(57, 12) }) };
+    for subject in [&ItemsSubject(ShermanSubject) as &dyn Subject, &ItemsSubject(ChimeSubject)] {
+        let turns = (0..8).flat_map(|turn| [1, 20, 39].map(|n| (turn, n)));
+        let blocks = turns.filter_map(|(turn, n)| blocks_behind_a_handover(subject, &setup, turn, n)).max();
+        assert_eq!(blocks, Some(OUTBOX_REQUESTS - 1), "{}", subject.name());
+    }
+    assert_eq!(leaves_behind_a_handover(&setup), Some(OUTBOX_REQUESTS - 1));
+}
+
+/// Records of these scenarios.
+const SCANNED_RECORDS: u64 = 40;
+
+/// Lane 0 scans all records, each leaf under its lock. Lane 1 waits for the lock that lane 0 takes after `turn` others, to
+/// update record `n`. See [`reads_behind_a_wake`]; `None`: record `n` has another lock.
+fn blocks_behind_a_handover(subject: &dyn Subject, setup: &Setup, turn: u32, n: u64) -> Option<usize> {
+    let mut together = None;
+    alone(subject, &Slow, setup, |client| {
+        (0..SCANNED_RECORDS).for_each(|n| client.put(n, 1));
+        let (index, lanes) = (client.index, client.lanes);
+        client.arguments(0, 0, 0, 0);
+        client.arguments(1, n, 2, 0);
+        let mut scan = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::scan(SCANNED_RECORDS as u32)));
+        let (mut locked, mut locks) = (false, 0);
+        while locks <= turn {
+            let Progress::Submitted = scan.poll() else { return scan.abandon(client.fabric) };
+            scan.post(client.fabric);
+            let before = core::mem::replace(&mut locked, !lanes[0].lock_records().is_empty());
+            locks += u32::from(locked && !before);
+        }
+        let mut update = Steps::new(&lanes[1], index.execute(&lanes[1], Operation::point(OperationKind::Update)));
+        if update.go(client.fabric) == Progress::Parked {
+            together = Some(reads_behind_a_wake(&mut scan, &mut update, &lanes[0], Label::Block, client.fabric));
+        } else {
+            scan.go(client.fabric);
+        }
+        client.assert_quiet("after both");
+    });
+    together
+}
+
+/// The same in SMART, of leaves: the last one of those that are READ together is torn until lane 0 has its lock.
+fn leaves_behind_a_handover(setup: &Setup) -> Option<usize> {
+    let mut together = None;
+    alone(&SmartSubject, &Direct, setup, |client| {
+        // Leaves that lie one behind the other are READ in one.
+        (0..SCANNED_RECORDS).for_each(|n| client.put(n * 7 % SCANNED_RECORDS, 1));
+        let (index, lanes) = (client.index, client.lanes);
+        client.arguments(0, 0, 0, 0);
+        let mut scan = Steps::new(&lanes[0], index.execute(&lanes[0], Operation::scan(SCANNED_RECORDS as u32)));
+        assert_eq!(scan.up_to(client.fabric, |request| request.label == Label::Leaf), Progress::Submitted);
+        let leaves = lanes[0].port().requests().to_vec();
+        let Some(last) = leaves.last() else { return };
+        let at = last.offset + u64::from(last.bytes) / 2;
+        let whole = peek(client.fabric, Space::Host, last.node, at, 1);
+        poke(client.fabric, Space::Host, last.node, at, &[!whole[0]]);
+        while lanes[0].lock_records().is_empty() {
+            scan.post(client.fabric);
+            assert_eq!(scan.poll(), Progress::Submitted);
+        }
+        scan.post(client.fabric);
+        client.arguments(1, leaves.len() as u64 - 1, 2, 0);
+        let mut update = Steps::new(&lanes[1], index.execute(&lanes[1], Operation::point(OperationKind::Update)));
+        assert_eq!(update.go(client.fabric), Progress::Parked);
+        poke(client.fabric, Space::Host, last.node, at, &whole);
+        together = Some(reads_behind_a_wake(&mut scan, &mut update, &lanes[0], Label::Leaf, client.fabric));
+        client.assert_quiet("after both");
+    });
+    together
+}
+
+/// Drives a scan to its end, which has to succeed, and an update that waits for it. Returns how many READs with this label went
+/// with the wake.
+fn reads_behind_a_wake(
+    scan: &mut Steps<'_, '_, Outcome>,
+    update: &mut Steps<'_, '_, Outcome>,
+    lane: &Lane<'_>,
+    label: Label,
+    fabric: &mut AnyFabric,
+) -> usize {
+    let mut together = None;
+    loop {
+        let progress = scan.poll();
+        if together.is_none() && (!scan.woken.is_empty() || matches!(progress, Progress::Done(_))) {
+            together = Some(lane.port().requests().iter().filter(|request| request.label == label).count());
+            update.post(fabric);
+            assert_eq!(update.go(fabric), Progress::Done(Ok(Outcome::Updated)));
+        }
+        scan.post(fabric);
+        if let Progress::Done(result) = progress {
+            assert_eq!(result, Ok(Outcome::Page { records: SCANNED_RECORDS as u32, more: true }));
+            return together.unwrap_or(0);
         }
     }
 }
