@@ -12,6 +12,7 @@
 mod files;
 mod input;
 mod nodes;
+mod owners;
 mod pool;
 mod radix;
 mod wire;
