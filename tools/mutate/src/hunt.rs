@@ -197,9 +197,9 @@ fn choose(built: &Built, arguments: &Arguments) -> Vec<u32> {
 fn tries(runs: &[Run], number: u32, stage: u32) -> Vec<Vec<&Run>> {
     let mut reaching: Vec<&Run> =
         runs.iter().filter(|run| run.stage <= stage && run.reached.contains(&number)).collect();
-    // Long runs of items over an index cost three times as much as the index's own.
+    // Long runs of keys of any length over an index cost three times as much as the index's own.
     let is_long = |run: &Run| run.means == Means::Histories && run.stage >= LONG_STAGE;
-    let of_items = |run: &Run| run.name.contains("--index items");
+    let of_items = |run: &Run| run.name.contains("--index any-length");
     if reaching.iter().any(|run| is_long(run) && !of_items(run)) {
         reaching.retain(|run| !is_long(run) || !of_items(run));
     }

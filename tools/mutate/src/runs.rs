@@ -9,6 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The indexes that histories are about.
+const INDEXES: [&str; 6] = ["sherman", "chime", "smart", "dolphin", "dex", "any-length"];
+
 /// What an index without recovery stands.
 const UNMENDED: &str = "drops,crash,node-death,stale-cache";
 
@@ -70,9 +73,8 @@ pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
     let mut runs: Vec<_> = tests.map(|name| (name.to_owned(), Means::Tests, 0)).collect();
     for (stage, histories) in HISTORIES.into_iter().enumerate() {
         let stage = 1 + 2 * stage as u32;
-        for index in
-            ["sherman", "chime", "smart", "dolphin", "any-length", "any-length-over-chime", "any-length-over-smart"]
-        {
+        let over = ["any-length-over-chime", "any-length-over-smart"];
+        for index in INDEXES.into_iter().chain(over) {
             let unmended = if matches!(index, "sherman" | "chime" | "smart") { "all" } else { UNMENDED };
             for options in [
                 format!("--faults {unmended}"),
@@ -83,11 +85,11 @@ pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
             }
         }
     }
-    for index in ["sherman", "chime", "smart", "dolphin", "any-length"] {
+    for index in INDEXES {
         let damaged = format!("--index {index} --faults drops --damage --histories {}", HISTORIES[1]);
         runs.push((damaged, Means::Histories, 3));
     }
-    for index in ["sherman", "chime", "smart", "dolphin"] {
+    for index in INDEXES.into_iter().filter(|index| *index != "any-length") {
         let name = format!("--index {index} --enumerate --points {POINTS} --histories {}", HISTORIES[0]);
         runs.push((name, Means::Enumeration, 4));
     }

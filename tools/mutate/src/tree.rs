@@ -11,15 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The rooms of dm-core whose files have protocols in them.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 14] = [
     "btree",
     "chime",
     "compute",
+    "dex",
     "dolphin",
     "items",
     "locks",
     "membership",
     "memory",
+    "pages",
     "radix",
     "recovery",
     "sherman",
