@@ -43,7 +43,6 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
 use crate::pages::{Flush, Lsn, Refused};
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
@@ -225,8 +224,10 @@ async fn read_lines<F, L>(
         return Err(OpError::harmless(Cause::BadInput("too little scratch for the lines of a log ring")));
     }
     let wanted = room.min(left);
+    // What a step before has left, a wake say, goes with these READs.
+    let runs_max = lane.port().room().max(1);
     let (mut lines, mut runs) = (0, 0);
-    while lines < wanted && runs < OUTBOX_REQUESTS {
+    while lines < wanted && runs < runs_max {
         let run = ring.run(first + lines, wanted - lines);
         let to = site.lines.start + lines as usize * LINE_BYTES;
         let bytes = run.lines as usize * LINE_BYTES;

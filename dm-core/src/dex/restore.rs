@@ -229,7 +229,8 @@ impl DeadRows {
             }
             // Row 0 is nobody.
             let first = self.looked.max(1);
-            let count = home.row_count.saturating_sub(first).min(OUTBOX_REQUESTS as u32);
+            // What a step before has left, a wake say, goes with these READs.
+            let count = home.row_count.saturating_sub(first).min(port.room().max(1) as u32);
             if count == 0 {
                 return Ok(None);
             }

@@ -472,7 +472,7 @@ impl<I: Index> Items<'_, I> {
     fn fetch(&self, front: &[u8], lane: &Lane<'_>, progress: &mut Progress) -> Result<Step, OpError> {
         let below = self.below.plan();
         let mut at = self.scratch.blocks.start;
-        // The index below may have left an unlock that nobody waits for: it goes with these READs.
+        // The index below may have handed a lock over: the wake of the lane that got it goes with these READs.
         let at_once = BLOCKS_AT_ONCE.min(lane.port().room());
         for position in progress.page.at..progress.page.count {
             let record = front.get(below.record(position as usize)).unwrap_or_default();

@@ -43,7 +43,7 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             lane.check_deadline()?;
             self.fetch_in_order(lane, &mut path).await?;
             let level = path.levels - 1;
-            // A leaf that was READ under its lock leaves an unlock that nobody waits for: it goes with these READs.
+            // A leaf that was READ under its lock may leave the wake of the lane that got the lock: it goes with these READs.
             let room = lane.port().room().max(1);
             let wanted = self.tree().scratch.leaves_at_once.min(limit - records).min(room);
             let (children, here) =
