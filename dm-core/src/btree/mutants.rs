@@ -29,6 +29,8 @@ crate::mutants::declare_mutants! {
     RETIRE_BEFORE_SWITCH = "retire-before-switch" => Reuse,
     /// A half-merge is undone while the lane that merges may still be at it.
     REVIVE_AT_ONCE = "revive-at-once" => Deaths,
+    /// The place of a leaf that is merged away goes on no list.
+    RETIRED_LOST = "retired-lost",
     /// A retired leaf keeps the owner tag of the compute node that wrote it first.
     RETIRED_UNSIGNED = "retired-unsigned" => Deaths,
     /// An inner split moves a single child to the new node, and trees grow by a level every few inserts.
@@ -49,6 +51,12 @@ crate::mutants::declare_mutants! {
     SCAN_UNCHECKED = "scan-unchecked",
     /// A scan downwards takes the leaves that the cached parent names without a check of where they end.
     SCAN_DOWN_UNCHECKED = "scan-down-unchecked" => Wide,
+    /// A scan that wants no record says that there are none.
+    SCAN_OF_NOTHING_ENDS = "scan-of-nothing-ends" => Wide,
+    /// A scan that wants more records than a page has room for says that a full page is the last one.
+    FULL_PAGE_ENDS_SCAN = "full-page-ends-scan" => Wide,
+    /// A scan takes the first 63 records of a leaf.
+    LEAF_TAKEN_IN_PART = "leaf-taken-in-part" => Wide,
     /// A redo record is posted behind the WRITE that it is for.
     IMAGE_AFTER_DATA = "image-after-data" => Deaths,
     /// A split writes the old node back without a redo record.

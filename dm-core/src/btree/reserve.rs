@@ -14,6 +14,7 @@ use crate::lane::{Lane, STOCK_NODES};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
 use crate::memory::node_pool::Put;
+use crate::mutants::{Mutant, planted};
 use crate::operation::OpError;
 use crate::remote::chunk::Grant;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -112,6 +113,9 @@ impl Tree<'_> {
 
     /// Returns a place whose node is out of use; `fresh` is the next one. Nothing leads to it.
     pub(crate) fn give_back_again(&self, lane: &Lane<'_>, class: NodeClass, fresh: UnlinkedNode) {
+        if planted(Mutant::RETIRED_LOST) {
+            return;
+        }
         match self.nodes.put_again(class, fresh) {
             Put::Waits => lane.mark(Mark::LIMBO_ENTERED),
             // Without room it waits until this compute node has departed, and another one collects it.

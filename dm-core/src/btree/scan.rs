@@ -110,7 +110,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let mut progress = Progress::begin(operation, self.plan().page_records());
         if progress.wanted == 0 {
             // No leaf was READ, so there may be more.
-            return Ok(Outcome::Page { records: 0, more: true });
+            return Ok(Outcome::Page { records: 0, more: !planted(Mutant::SCAN_OF_NOTHING_ENDS) });
         }
         if is_empty {
             return Ok(Outcome::Page { records: 0, more: false });
@@ -141,6 +141,9 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             };
             if let Some(page) = Self::page(&progress, taken) {
                 port.with(|scratch| self.move_to_front(scratch, &progress));
+                if planted(Mutant::FULL_PAGE_ENDS_SCAN) && operation.limit as usize > progress.wanted {
+                    return Ok(Outcome::Page { records: progress.records as u32, more: false });
+                }
                 return Ok(page);
             }
             lane.check_deadline()?;
@@ -322,6 +325,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         let image = self.tree().leaf_image(i).of(front);
         let mut slots = [0; SPAN_MAX];
         let count = self.sorted(image, low, high, &mut slots);
+        let count = if planted(Mutant::LEAF_TAKEN_IN_PART) { count.min(63) } else { count };
         if progress.down {
             slots[..count].reverse();
         }

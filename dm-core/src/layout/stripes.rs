@@ -285,8 +285,14 @@ impl Cursor {
     #[inline]
     pub fn compare(self, image: impl Bytes, bytes: &[u8]) -> core::cmp::Ordering {
         if let Ok(bytes) = <[u8; 8]>::try_from(bytes) {
-            return self.word(image).swap_bytes().cmp(&u64::from_be_bytes(bytes));
+            let (found, wanted) = (self.word(image).swap_bytes(), u64::from_be_bytes(bytes));
+            return if planted(Mutant::KEYS_SIGNED) {
+                found.cast_signed().cmp(&wanted.cast_signed())
+            } else {
+                found.cmp(&wanted)
+            };
         }
+        let bytes = bytes.get(..32).filter(|_| planted(Mutant::KEYS_CUT)).unwrap_or(bytes);
         let mut here = self;
         for piece in bytes.chunks(LINE_PAYLOAD_BYTES) {
             let mut found = [0; LINE_PAYLOAD_BYTES];

@@ -1,7 +1,7 @@
 //! Mutants: bugs that can be planted in what radix trees share.
 
 crate::mutants::declare_mutants! {
-    88;
+    154;
     /// A leaf or node that only a copy led to counts as the key's absence, and the slot is not READ again.
     CACHED_NEGATIVE = "cached-negative",
     /// Copies are believed however old they are.

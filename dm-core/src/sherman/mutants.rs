@@ -8,4 +8,8 @@ crate::mutants::declare_mutants! {
     LOST_SIBLING = "lost-sibling",
     /// A delete sets the entry's version to 0, so that delete and insert together do not change it.
     DELETE_RESETS_VERSION = "delete-resets-version",
+    /// A split leaves it to the next operation to tell the parent.
+    HALF_SPLIT_LEFT = "half-split-left",
+    /// Conditional changes compare the first eight bytes of a value.
+    VALUE_CUT = "value-cut" => Wide,
 }
