@@ -27,8 +27,8 @@ macro_rules! test_access_of_btree {
             $crate::verify::btree::for_each_ready(self.tree(), visit);
         }
 
-        fn left_places(&self) -> Option<u64> {
-            Some(self.tree().nodes.left_places())
+        fn left_places(&self) -> u64 {
+            self.tree().nodes.left_places()
         }
 
         fn restore_copies(&self, images: &$crate::verify::subject::InnerNodeImages) {

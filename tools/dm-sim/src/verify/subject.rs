@@ -45,9 +45,9 @@ pub trait TestAccess: Index {
         0
     }
 
-    /// Places for nodes that this compute node could not remember, since its lists were full. `None`: it does not count them.
-    fn left_places(&self) -> Option<u64> {
-        None
+    /// Places for nodes that this compute node could not remember, since its lists were full.
+    fn left_places(&self) -> u64 {
+        0
     }
 
     /// Replaces copies of inner nodes by the older ones of `images`. Without images, all copies are dropped.
@@ -141,7 +141,7 @@ pub trait Opened {
     /// See [`TestAccess::retired_bytes`].
     fn retired_bytes(&self) -> u64;
     /// See [`TestAccess::left_places`].
-    fn left_places(&self) -> Option<u64>;
+    fn left_places(&self) -> u64;
     /// See [`TestAccess::restore_copies`].
     fn restore_copies(&self, images: &InnerNodeImages);
     /// See [`TestAccess::demand_collection`].
@@ -210,7 +210,7 @@ impl<I: TestAccess> Opened for With<'_, I> {
     fn retired_bytes(&self) -> u64 {
         self.0.retired_bytes()
     }
-    fn left_places(&self) -> Option<u64> {
+    fn left_places(&self) -> u64 {
         self.0.left_places()
     }
     fn restore_copies(&self, images: &InnerNodeImages) {

@@ -295,7 +295,8 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
         options = options.without(WideOption::Rejoin);
     } else {
-        options = options.without(WideOption::Moves).without(WideOption::Forward).without(WideOption::Packs);
+        let of_owners = [WideOption::Moves, WideOption::Forward, WideOption::Packs, WideOption::Offload];
+        options = of_owners.iter().fold(options, |options, option| options.without(*option));
     }
     options
 }

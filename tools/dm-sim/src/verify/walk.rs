@@ -299,7 +299,7 @@ impl TestAccess for AnyIndex<'_, '_, '_> {
         match_kind!(self, AnyIndex(form) => TestAccess::retired_bytes(form.below()))
     }
 
-    fn left_places(&self) -> Option<u64> {
+    fn left_places(&self) -> u64 {
         match_kind!(self, AnyIndex(form) => TestAccess::left_places(form.below()))
     }
 

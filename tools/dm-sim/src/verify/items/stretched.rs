@@ -226,6 +226,10 @@ impl<I: TestAccess> TestAccess for Stretched<'_, I> {
         self.index.retired_bytes()
     }
 
+    fn left_places(&self) -> u64 {
+        self.index.left_places()
+    }
+
     fn restore_copies(&self, images: &InnerNodeImages) {
         self.index.restore_copies(images);
     }

@@ -1,6 +1,6 @@
 //! The checks at the end of a history, when all is quiet.
 
-use super::stage::{Stage, summary};
+use super::stage::{Stage, nothing_failed, summary};
 use crate::check::{Answer, Call, OpId};
 use crate::compute_node::ComputeNode;
 use crate::direct::DirectFabric;
@@ -65,6 +65,7 @@ impl Stage<'_> {
         if self.setup.subject.after_death() == AfterDeath::Recovered && history.injected.down.is_none() {
             self.sweep(lanes, &alive, history, now_ns);
         }
+        let mut complete = false;
         // A dead row that is not swept would hold the epochs back.
         let swept = self.setup.subject.after_death() == AfterDeath::Recovered || history.injected.dead.is_empty();
         if swept && history.injected.down.is_none() {
@@ -72,7 +73,7 @@ impl Stage<'_> {
             if self.findings.is_empty() {
                 let _ = self.account(lanes, &alive, false);
             }
-            self.collect_orphans(lanes, &alive);
+            complete = self.collect_orphans(lanes, &alive);
         }
         // Those that have left still know of free memory.
         let everyone = alive.clone();
@@ -88,6 +89,7 @@ impl Stage<'_> {
         if !self.findings.is_empty() {
             return;
         }
+        self.count_half_splits(lanes, &alive, history);
         let found = self.read_all(lanes, &alive, history, now_ns);
         if self.setup.draw.wide.has(WideOption::LastScan) {
             self.scan_all(lanes, &alive, history);
@@ -95,7 +97,7 @@ impl Stage<'_> {
         // The checks below cannot judge what a dead holder left half done.
         if dead_hold == 0 && history.injected.down.is_none() {
             self.validate(lanes, &alive, history, found);
-            self.add_up(lanes, &everyone, history);
+            self.add_up(lanes, &everyone, complete, history);
         }
     }
 
@@ -283,8 +285,8 @@ impl Stage<'_> {
     }
 
     /// Every live compute node collects orphans. Places that one of them collects are in limbo until all of them have
-    /// made turns.
-    fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) {
+    /// made turns. Returns whether all that can be used again is.
+    fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) -> bool {
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         for &node in alive {
             for lane in lanes[node] {
@@ -294,7 +296,7 @@ impl Stage<'_> {
         }
         // Twice: the first collection ends what began before all was quiet; the second one takes everything.
         let mut left: Vec<(usize, bool)> = alive.iter().map(|&node| (node, false)).collect();
-        let mut turns = 0;
+        let (mut turns, mut complete) = (0, true);
         while !left.is_empty() {
             let mut still = Vec::new();
             for (node, everything) in left {
@@ -304,7 +306,9 @@ impl Stage<'_> {
                     collected_orphans.is_complete() || !collected_orphans.waits && !self.setup.subject.never_leaks()
                 };
                 match block_on(lane, &mut fabric, index.collect_orphans(lane)).map(|run| run.result) {
-                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) && everything => {}
+                    Ok(Ok(collected_orphans)) if is_over(collected_orphans) && everything => {
+                        complete &= collected_orphans.is_complete();
+                    }
                     Ok(Ok(collected_orphans)) if is_over(collected_orphans) => {
                         index.demand_collection();
                         still.push((node, true));
@@ -328,6 +332,7 @@ impl Stage<'_> {
                 index.for_each_ready(&mut |_| {});
             }
         }
+        complete
     }
 
     /// What excuses failures now that all is quiet.
@@ -435,10 +440,23 @@ impl Stage<'_> {
         self.findings.push(Finding::Structure("a scan of everything does not end".to_owned()));
     }
 
+    /// Counts half-splits before anybody reads: readers finish those that they meet. Not where operations have deadlines, or where
+    /// lanes look after slow holders of locks: they leave to others to tell a parent whose lock they do not get.
+    fn count_half_splits(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &History) {
+        let waits = self.setup.subject.after_death() == AfterDeath::Bounded && self.setup.draw.deadline_ns == 0;
+        let Some(&last) = alive.last().filter(|_| waits && is_undisturbed(history)) else { return };
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        let walk = block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0]));
+        if let Ok(Ok(census)) = walk.map(|run| run.result)
+            && census.half_splits > marked(lanes, Mark::FROZEN_STAYED)
+        {
+            self.findings.push(Finding::Structure(format!("nothing went wrong, and operations left {census:?}")));
+        }
+    }
+
     fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &History, found: u64) {
-        let undisturbed = history.failed.is_empty() && history.injected.counts.iter().all(|count| *count == 0);
-        let frozen_stayed =
-            lanes.iter().copied().flatten().map(|lane| u64::from(lane.marked(Mark::FROZEN_STAYED))).sum::<u64>();
+        let undisturbed = is_undisturbed(history);
+        let frozen_stayed = marked(lanes, Mark::FROZEN_STAYED);
         let Some(&last) = alive.last() else { return };
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
@@ -457,9 +475,7 @@ impl Stage<'_> {
                     self.findings.push(Finding::Structure(format!("nothing went wrong, and there are {census:?}")));
                 }
                 Ok(census) if undisturbed => {
-                    let stayed =
-                        lanes.iter().copied().flatten().map(|lane| u64::from(lane.marked(Mark::EMPTIED_STAYS))).sum();
-                    let what = self.setup.subject.unaccounted(&census, stayed);
+                    let what = self.setup.subject.unaccounted(&census, marked(lanes, Mark::EMPTIED_STAYS));
                     self.findings.extend(
                         what.map(|what| Finding::Structure(format!("nothing went wrong, and there are {what}"))),
                     );
@@ -509,8 +525,8 @@ impl Stage<'_> {
         account.map_err(|what| self.findings.push(Finding::Memory(what))).ok()
     }
 
-    /// Accounts for the memory.
-    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History) {
+    /// Accounts for the memory. `complete`: orphan collections have found all that they look for, and had room for it.
+    fn add_up(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], complete: bool, history: &mut History) {
         match self.account(lanes, alive, true) {
             None => {}
             Some(account) => {
@@ -522,7 +538,7 @@ impl Stage<'_> {
                     FaultKind::StaleCache => true,
                     _ => false,
                 };
-                let undisturbed = history.failed.is_empty()
+                let undisturbed = nothing_failed(history)
                     && FaultKind::ALL.into_iter().all(|kind| !disturbs(kind) || is_harmless(kind));
                 if account.leaked > 0 && self.setup.subject.never_leaks() && undisturbed {
                     let but: Vec<&str> =
@@ -530,10 +546,12 @@ impl Stage<'_> {
                     let but = if but.is_empty() { String::new() } else { format!(" but {}", but.join(" and ")) };
                     self.findings.push(Finding::Memory(format!("nothing{but} went wrong, and {account}")));
                 }
-                // Where lists are short, a place is lost only if one had no room. Collections give places up again.
-                let left: Option<u64> = alive.iter().map(|&node| self.opened[node].left_places()).sum();
+                // Where lists are short, a place is lost only if one had no room. Collections give places up again, and of the
+                // dead they leave what has no room.
+                let left: u64 = alive.iter().map(|&node| self.opened[node].left_places()).sum();
                 let leaked_nodes = account.leaked.saturating_sub(account.leaked_pieces);
-                if let Some(left) = left.filter(|left| undisturbed && !collected_orphans && leaked_nodes > *left) {
+                let knows = !collected_orphans || complete && !disturbs(FaultKind::Crash);
+                if undisturbed && knows && leaked_nodes > left {
                     let what = format!("nothing went wrong, lists had no room for {left} places, and {account}");
                     self.findings.push(Finding::Memory(what));
                 }
@@ -554,6 +572,16 @@ impl Stage<'_> {
             }
         }
     }
+}
+
+/// Whether nothing went wrong that may have left anything half done.
+fn is_undisturbed(history: &History) -> bool {
+    nothing_failed(history) && history.injected.counts.iter().all(|count| *count == 0)
+}
+
+/// How often lanes have counted this.
+fn marked(lanes: &[&[Lane<'_>]], mark: Mark) -> u64 {
+    lanes.iter().copied().flatten().map(|lane| u64::from(lane.marked(mark))).sum()
 }
 
 /// A read at the end failed. Returns a finding unless the faults excuse that.

@@ -332,12 +332,20 @@ fn slow_ns(delays: &Delays) -> u64 {
     (SLOW_REQUESTS * longest_ns).max(longest_ns * REQUESTS_MANY * u64::from(delays.long_per_1024) / 1024)
 }
 
+/// An operation on a key of another compute node fails and changes nothing.
+const NOT_OWNED: &str = "the key belongs to another compute node, or to nobody";
+
+/// Whether no operation failed that may have left anything.
+pub(super) fn nothing_failed(history: &History) -> bool {
+    history.failed.iter().all(|why| why == NOT_OWNED)
+}
+
 /// A failure, without the details in which two failures of one cause differ.
 pub(super) fn summary(error: &OpError) -> String {
     match error.cause {
         Cause::Verb(error) => error.status.name().to_owned(),
         Cause::Deadline { .. } => "deadline passed".to_owned(),
-        Cause::NotOwner { .. } => "the key belongs to another compute node, or to nobody".to_owned(),
+        Cause::NotOwner { .. } => NOT_OWNED.to_owned(),
         Cause::Retries { what, .. } => format!("gave up at {what}"),
         Cause::Corrupt { what, .. } => format!("corrupt: {what}"),
         cause => cause.to_string(),
