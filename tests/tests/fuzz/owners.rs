@@ -87,7 +87,7 @@ fn log_records() {
         let (head, mut written) = (line, 0);
         for _ in 0..=input.byte() % 6 {
             let (key, value) = ([input.byte(); 64], [input.byte(); 1024]);
-            let (key, value) = (&key[..1 + usize::from(input.byte() % 64)], &value[..4 * usize::from(input.byte())]);
+            let (key, value) = (&key[..=usize::from(input.byte() % 64)], &value[..4 * usize::from(input.byte())]);
             let change = input.choose(&[Change::Put { key, value }, Change::Delete { key }, Change::None]);
             let record = Record { lsn: Lsn::new(2, line), entry: input.byte().into(), change };
             let count = record.write(seal.incarnation, &mut lines[at..]);
