@@ -12,6 +12,7 @@ use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::rpc::Reply;
 use crate::verbs::NodeId;
+use core::fmt;
 use core::ops::Range;
 use span::Span;
 use thiserror::Error;
@@ -558,6 +559,13 @@ pub enum Cause {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A record does not have the checksum that it was stored with: its key, its value or the checksum has changed in the pool.
+    /// Only of an index that was created with checksums. A record with this key can be replaced or deleted.
+    #[error("damaged record: the checksum of the record with key {key} does not fit")]
+    Checksum {
+        /// The key as it was found, which may be what has changed.
+        key: KeyStart,
+    },
     /// The caller's deadline passed.
     #[error("deadline passed after {elapsed_ns} ns")]
     Deadline {
@@ -610,6 +618,33 @@ pub enum Cause {
     /// The caller asked for something impossible.
     #[error("{0}")]
     BadInput(&'static str),
+}
+
+/// Bytes that an error has of a key.
+const KEY_START_BYTES: usize = 16;
+
+/// How a key begins, for errors, which own no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyStart {
+    start: [u8; KEY_START_BYTES],
+    bytes: u16,
+}
+
+impl KeyStart {
+    /// Of `key`.
+    pub fn of(key: &[u8]) -> Self {
+        let mut start = [0; KEY_START_BYTES];
+        start.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+        Self { start, bytes: key.len() as u16 }
+    }
+}
+
+impl fmt::Display for KeyStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hex:")?;
+        self.start.iter().take(self.bytes.into()).try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if usize::from(self.bytes) > KEY_START_BYTES { write!(f, "... ({} bytes)", self.bytes) } else { Ok(()) }
+    }
 }
 
 /// An operation that ended without an outcome.

@@ -33,6 +33,10 @@
 // In dm_parameters.flags: keys and values have any length up to those in key_bytes and value_bytes.
 #define DM_ANY_LENGTH 1
 
+// In dm_parameters.flags: the index stores a checksum with each record, and compares it whenever the record is read. A record that
+// has changed in the pool is DM_CORRUPT. Values are 4 bytes shorter at most.
+#define DM_CHECKSUMS 2
+
 // In dm_session_options.flags: a waiting thread sleeps at once, where it would spin for some microseconds first.
 #define DM_NO_SPIN 1
 
@@ -202,7 +206,7 @@ typedef struct {
 typedef struct {
     // "sherman", "chime" or "smart".
     const char *kind;
-    // DM_ANY_LENGTH, or 0: all keys, and all values, have one length.
+    // DM_ANY_LENGTH, or without it all keys, and all values, have one length; DM_CHECKSUMS.
     uint32_t flags;
     // Bytes of every key, 8 to 64; with DM_ANY_LENGTH of the longest, 1 to 4096.
     uint64_t key_bytes;

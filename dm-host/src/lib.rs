@@ -209,6 +209,7 @@
 //! - [`solo`]: drives one future on one lane on the calling thread.
 //! - [`assembly`]: puts an index together, with the storage that the core only borrows.
 //! - [`kinds`]: indexes of any kind that the catalog names.
+//! - [`checked`]: records with checksums, over an index of any kind.
 //! - [`worker`]: a thread that drives lanes.
 //! - [`session`]: the API that an application embeds an index with.
 //! - [`prelude`]: the names that most programs need.
@@ -220,6 +221,7 @@
 pub mod assembly;
 #[cfg(feature = "c")]
 pub mod c;
+pub mod checked;
 pub mod clock;
 pub mod compute_node;
 mod error_text;

@@ -358,7 +358,7 @@ _Static_assert(offsetof(struct dm_dex_image_header, reserved_44) * 8 == DM_DEX_I
 _Static_assert(sizeof(struct dm_items_parameters) == DM_ITEMS_PARAMETERS_STRUCT_BYTES, "dm_items_parameters: size");
 _Static_assert(offsetof(struct dm_items_parameters, key_bytes_max) * 8 == DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_OFFSET * 8 + DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BIT && sizeof(((struct dm_items_parameters *)0)->key_bytes_max) * 8 == DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BITS, "dm_items_parameters: key_bytes_max");
 _Static_assert(offsetof(struct dm_items_parameters, version) * 8 == DM_ITEMS_PARAMETERS_VERSION_OFFSET * 8 + DM_ITEMS_PARAMETERS_VERSION_BIT && sizeof(((struct dm_items_parameters *)0)->version) * 8 == DM_ITEMS_PARAMETERS_VERSION_BITS, "dm_items_parameters: version");
-_Static_assert(offsetof(struct dm_items_parameters, reserved_3) * 8 == DM_ITEMS_PARAMETERS_RESERVED_3_OFFSET * 8 + DM_ITEMS_PARAMETERS_RESERVED_3_BIT && sizeof(((struct dm_items_parameters *)0)->reserved_3) * 8 == DM_ITEMS_PARAMETERS_RESERVED_3_BITS, "dm_items_parameters: reserved_3");
+_Static_assert(offsetof(struct dm_items_parameters, checksums) * 8 == DM_ITEMS_PARAMETERS_CHECKSUMS_OFFSET * 8 + DM_ITEMS_PARAMETERS_CHECKSUMS_BIT && sizeof(((struct dm_items_parameters *)0)->checksums) * 8 == DM_ITEMS_PARAMETERS_CHECKSUMS_BITS, "dm_items_parameters: checksums");
 _Static_assert(offsetof(struct dm_items_parameters, value_bytes_max) * 8 == DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_OFFSET * 8 + DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BIT && sizeof(((struct dm_items_parameters *)0)->value_bytes_max) * 8 == DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BITS, "dm_items_parameters: value_bytes_max");
 _Static_assert(sizeof(struct dm_items_key_entry_key_of_16_bytes) == DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_STRUCT_BYTES, "dm_items_key_entry_key_of_16_bytes: size");
 _Static_assert(offsetof(struct dm_items_key_entry_key_of_16_bytes, layer) * 8 == DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_OFFSET * 8 + DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_BIT && sizeof(((struct dm_items_key_entry_key_of_16_bytes *)0)->layer) * 8 == DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_BITS, "dm_items_key_entry_key_of_16_bytes: layer");
@@ -378,6 +378,9 @@ _Static_assert(offsetof(struct dm_items_block_header, key_bytes) * 8 == DM_ITEMS
 _Static_assert(offsetof(struct dm_items_block_header, index) * 8 == DM_ITEMS_BLOCK_HEADER_INDEX_OFFSET * 8 + DM_ITEMS_BLOCK_HEADER_INDEX_BIT && sizeof(((struct dm_items_block_header *)0)->index) * 8 == DM_ITEMS_BLOCK_HEADER_INDEX_BITS, "dm_items_block_header: index");
 _Static_assert(offsetof(struct dm_items_block_header, reserved_11) * 8 == DM_ITEMS_BLOCK_HEADER_RESERVED_11_OFFSET * 8 + DM_ITEMS_BLOCK_HEADER_RESERVED_11_BIT && sizeof(((struct dm_items_block_header *)0)->reserved_11) * 8 == DM_ITEMS_BLOCK_HEADER_RESERVED_11_BITS, "dm_items_block_header: reserved_11");
 _Static_assert(offsetof(struct dm_items_block_header, value_bytes) * 8 == DM_ITEMS_BLOCK_HEADER_VALUE_BYTES_OFFSET * 8 + DM_ITEMS_BLOCK_HEADER_VALUE_BYTES_BIT && sizeof(((struct dm_items_block_header *)0)->value_bytes) * 8 == DM_ITEMS_BLOCK_HEADER_VALUE_BYTES_BITS, "dm_items_block_header: value_bytes");
+_Static_assert(sizeof(struct dm_record_checksum_value_of_8_bytes) == DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_STRUCT_BYTES, "dm_record_checksum_value_of_8_bytes: size");
+_Static_assert(offsetof(struct dm_record_checksum_value_of_8_bytes, value) * 8 == DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_VALUE_OFFSET * 8 + DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_VALUE_BIT && sizeof(((struct dm_record_checksum_value_of_8_bytes *)0)->value) * 8 == DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_VALUE_BITS, "dm_record_checksum_value_of_8_bytes: value");
+_Static_assert(offsetof(struct dm_record_checksum_value_of_8_bytes, checksum) * 8 == DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_CHECKSUM_OFFSET * 8 + DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_CHECKSUM_BIT && sizeof(((struct dm_record_checksum_value_of_8_bytes *)0)->checksum) * 8 == DM_RECORD_CHECKSUM_VALUE_OF_8_BYTES_CHECKSUM_BITS, "dm_record_checksum_value_of_8_bytes: checksum");
 
 static int failed;
 
@@ -1070,6 +1073,20 @@ int main(void) {
     }
     {
         static const uint8_t bytes[] = {
+            0x00, 0x04, 0x02, 0x01, 0x00, 0x00, 0x01, 0x00,
+        };
+        expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB less 4 bytes, with checksums: key_bytes_max", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_OFFSET, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BIT, DM_ITEMS_PARAMETERS_KEY_BYTES_MAX_BITS), UINT64_C(0x400));
+        expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB less 4 bytes, with checksums: checksums", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_CHECKSUMS_OFFSET, DM_ITEMS_PARAMETERS_CHECKSUMS_BIT, DM_ITEMS_PARAMETERS_CHECKSUMS_BITS), UINT64_C(0x1));
+        expect("items_parameters, keys of up to 1 KiB, values of up to 64 KiB less 4 bytes, with checksums: value_bytes_max", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_OFFSET, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BIT, DM_ITEMS_PARAMETERS_VALUE_BYTES_MAX_BITS), UINT64_C(0x10000));
+    }
+    {
+        static const uint8_t bytes[] = {
+            0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00,
+        };
+        expect("items_parameters, keys and values of one size, with checksums: checksums", dm_layout_read(bytes, DM_ITEMS_PARAMETERS_CHECKSUMS_OFFSET, DM_ITEMS_PARAMETERS_CHECKSUMS_BIT, DM_ITEMS_PARAMETERS_CHECKSUMS_BITS), UINT64_C(0x1));
+    }
+    {
+        static const uint8_t bytes[] = {
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         };
         expect("items_key, the empty key: layer", dm_layout_read(bytes, DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_OFFSET, DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_BIT, DM_ITEMS_KEY_ENTRY_KEY_OF_16_BYTES_LAYER_BITS), UINT64_C(0x0));
@@ -1088,6 +1105,6 @@ int main(void) {
     }
     if (failed)
         return 1;
-    printf("136 values of samples are as the goldens say\n");
+    printf("140 values of samples are as the goldens say\n");
     return 0;
 }

@@ -45,6 +45,7 @@
 #include "items_key.h"
 #include "items_slot.h"
 #include "items_block.h"
+#include "record_checksum.h"
 
 // The number in `bits` bits, at most 64, from bit `bit` on of the little-endian word at `bytes + offset`.
 static inline uint64_t dm_layout_read(const uint8_t *bytes, size_t offset, unsigned bit, unsigned bits) {

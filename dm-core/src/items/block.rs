@@ -17,13 +17,14 @@
 //! first few sizes a place wastes at most an eighth. Places need no alignment to cache lines: only the owner of a place
 //! writes there. Images are padded to 16 bytes, so that WRITEs begin and end at multiples of 16.
 
+use crate::layout::checksum::CRC;
 use crate::layout::fields::Field;
 use crate::layout::record::{Le16, Le32, record};
 use crate::mutants::{Mutant, planted};
 use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::IntoBytes;
 
-use super::slot::{BlockPointer, CRC};
+use super::slot::BlockPointer;
 
 record! {
     /// Header of a block.

@@ -23,7 +23,7 @@ record! {
     pub struct ItemsBlock {
         key_bytes_max: Le16 = "the longest key, 1..=4096",
         version: u8 = "2; 0 = keys and values of one size; 1 = links had no checksum",
-        reserved_3: u8 = "zero",
+        checksums: u8 = "1 = each value ends with a checksum, with items or without (FEATURE_CHECKSUMS); else 0",
         value_bytes_max: Le32 = "the longest value, 0..=65536",
     }
 }
@@ -34,6 +34,9 @@ pub const BLOCK_AT: usize = PARAMETER_BYTES - ItemsBlock::BYTES;
 
 /// Where the version is in an [`ItemsBlock`].
 const VERSION_AT: usize = core::mem::offset_of!(ItemsBlock, version);
+
+/// Where a parameter block says whether values end with checksums.
+const CHECKSUMS_AT: usize = BLOCK_AT + core::mem::offset_of!(ItemsBlock, checksums);
 
 /// Version of these eight bytes, and of the entries: since version 2, links have checksums.
 const VERSION: u8 = 2;
@@ -87,7 +90,7 @@ impl Parameters {
         if record.version == 0 {
             return Ok(None);
         }
-        if record.version != VERSION || record.reserved_3 != 0 {
+        if record.version != VERSION || record.checksums != 0 {
             return Err(ParameterError::ItemsVersion { found: record.version, supported: VERSION });
         }
         place.fill(0);
@@ -127,6 +130,21 @@ impl Parameters {
     pub const fn inline_bytes_max(&self, slot_bytes: usize) -> usize {
         let fits = inline_bytes_max(slot_bytes);
         if fits < self.value_bytes_max { fits } else { self.value_bytes_max }
+    }
+}
+
+/// Says in a parameter block that each value ends with a checksum
+/// ([`FEATURE_CHECKSUMS`](crate::remote::catalog::FEATURE_CHECKSUMS)).
+pub fn mark_checksums(block: &mut [u8; PARAMETER_BYTES]) {
+    block[CHECKSUMS_AT] = 1;
+}
+
+/// Whether a parameter block says so: takes the mark out, and leaves a block of an index without checksums.
+pub fn take_checksums(block: &mut [u8; PARAMETER_BYTES]) -> Result<bool, ParameterError> {
+    match core::mem::take(&mut block[CHECKSUMS_AT]) {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ParameterError::Unknown),
     }
 }
 
@@ -175,6 +193,22 @@ mod tests {
         block = [0; PARAMETER_BYTES];
         Parameters::raise_version(&mut block);
         assert_eq!(Parameters::take_from(&mut block), Ok(None), "without items");
+    }
+
+    #[test]
+    fn the_mark_of_checksums_comes_back_with_items_and_without() {
+        for items in [None, Some(Parameters::DEFAULT)] {
+            let mut block = [0; PARAMETER_BYTES];
+            if let Some(items) = items {
+                items.encode_into(&mut block);
+            }
+            assert_eq!(take_checksums(&mut block), Ok(false));
+            mark_checksums(&mut block);
+            assert_eq!(take_checksums(&mut block), Ok(true));
+            assert_eq!((take_checksums(&mut block), Parameters::take_from(&mut block)), (Ok(false), Ok(items)));
+            block[CHECKSUMS_AT] = 2;
+            assert_eq!(take_checksums(&mut block), Err(ParameterError::Unknown));
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! The meaning of a slot determines all its bytes. So two slots mean the same if and only if their bytes are equal,
 //! which is what `update_if` and `delete_if` of the index below compare.
 
+use crate::layout::checksum::CRC;
 use crate::layout::fields::Field;
 use crate::mutants::{Mutant, planted};
 use crate::verbs::NodeId;
@@ -39,9 +40,6 @@ const CHECKSUM_AT: usize = 4;
 
 /// Where the layer of a link is, and where it ends.
 const LAYER: Range<usize> = 8..16;
-
-/// Of links and of blocks. 16 KB of tables: every read of a block computes a checksum.
-pub(super) static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
 const INLINE: u16 = 1;
 const BLOCK: u16 = 2;

@@ -2,9 +2,11 @@
 //!
 //! - [`stripes`]: cache-line versions, the codec of every striped node.
 //! - [`city`]: CityHash64, with which hashed structures place keys.
+//! - [`checksum`]: CRC-32C of what is read all the time.
 //! - [`record`]: how fixed structures are declared.
 //! - [`fields`]: field maps. A structure's table of fields, from which the goldens under `layouts/` are made.
 
+pub mod checksum;
 pub mod city;
 pub mod fields;
 pub(crate) mod marks;

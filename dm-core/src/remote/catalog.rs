@@ -27,6 +27,10 @@ use zerocopy::IntoBytes;
 /// Incompatible feature of a catalog entry: its values are slots of items.
 pub const FEATURE_ITEMS: u64 = 1 << 0;
 
+/// Incompatible feature of a catalog entry: each of its values ends with a checksum of its key and value
+/// ([`of_record`](crate::layout::checksum::of_record)), which is not a part of the user's value.
+pub const FEATURE_CHECKSUMS: u64 = 1 << 1;
+
 /// Most indexes of a pool. Nodes have the number of their index, plus one, in a byte.
 pub const INDEXES_MAX: usize = 255;
 
@@ -52,8 +56,9 @@ pub const NAME_BYTES_MAX: usize = 47;
 /// Bytes of a parameter block.
 pub const PARAMETER_BYTES: usize = 64;
 
-/// Features of an index that this code knows: [`crate::items`].
-pub(crate) const FEATURES_KNOWN: Features = Features { incompatible: FEATURE_ITEMS, ..Features::KNOWN };
+/// Features of an index that this code knows: [`crate::items`], and checksums of records.
+pub(crate) const FEATURES_KNOWN: Features =
+    Features { incompatible: FEATURE_ITEMS | FEATURE_CHECKSUMS, ..Features::KNOWN };
 
 /// Offset of the root word in an entry.
 pub(crate) const ROOT_OFFSET: u64 = 192;

@@ -26,6 +26,9 @@ pub struct dm_session {
 
 /// In dm_parameters.flags: keys and values have any length up to those in key_bytes and value_bytes.
 pub const DM_ANY_LENGTH: u32 = 1;
+/// In dm_parameters.flags: the index stores a checksum with each record, and compares it whenever the record is read. A record that
+/// has changed in the pool is DM_CORRUPT. Values are 4 bytes shorter at most.
+pub const DM_CHECKSUMS: u32 = 2;
 
 /// What is fixed when an index is created.
 #[repr(C)]
@@ -33,7 +36,7 @@ pub const DM_ANY_LENGTH: u32 = 1;
 pub struct dm_parameters {
     /// "sherman", "chime" or "smart".
     pub kind: *const c_char,
-    /// DM_ANY_LENGTH, or 0: all keys, and all values, have one length.
+    /// DM_ANY_LENGTH, or without it all keys, and all values, have one length; DM_CHECKSUMS.
     pub flags: u32,
     /// Bytes of every key, 8 to 64; with DM_ANY_LENGTH of the longest, 1 to 4096.
     pub key_bytes: u64,
@@ -102,7 +105,7 @@ fn check_flags(flags: u32, known: u32) -> Result<(), Failure> {
 unsafe fn read_parameters(parameters: *const dm_parameters) -> Result<IndexParameters, Failure> {
     // SAFETY: as the caller says; a copy, since a caller's struct may change.
     let parameters = *unsafe { parameters.as_ref() }.ok_or_else(|| null("parameters"))?;
-    check_flags(parameters.flags, DM_ANY_LENGTH)?;
+    check_flags(parameters.flags, DM_ANY_LENGTH | DM_CHECKSUMS)?;
     // SAFETY: as the caller says.
     let name = unsafe { text(parameters.kind, "parameters.kind")? };
     let kind = KINDS.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
@@ -112,13 +115,15 @@ unsafe fn read_parameters(parameters: *const dm_parameters) -> Result<IndexParam
     // Far more than any index takes, which says what it takes.
     let bytes = |bytes: u64| bytes.min(u64::from(u32::MAX)) as usize;
     let (key_bytes, value_bytes) = (bytes(parameters.key_bytes), bytes(parameters.value_bytes));
-    let parameters = if parameters.flags & DM_ANY_LENGTH == 0 {
+    let flags = parameters.flags;
+    let parameters = if flags & DM_ANY_LENGTH == 0 {
         IndexParameters::with_sizes(kind, key_bytes, value_bytes)
     } else {
         let lengths = AnyLength { key_bytes_max: key_bytes, value_bytes_max: value_bytes };
         IndexParameters::with_any_length(kind, lengths)
     };
     let parameters = parameters.map_err(|error| refused(error.to_string()))?;
+    let parameters = if flags & DM_CHECKSUMS == 0 { parameters } else { parameters.with_checksums() };
     parameters.check().map_err(|error| refused(error.to_string()))?;
     Ok(parameters)
 }

@@ -192,7 +192,7 @@ impl From<SessionError> for Failure {
 fn of_cause(cause: Cause) -> dm_status {
     match cause {
         Cause::Verb(error) => of_verb(error),
-        Cause::Corrupt { .. } => dm_status::DM_CORRUPT,
+        Cause::Corrupt { .. } | Cause::Checksum { .. } => dm_status::DM_CORRUPT,
         Cause::Deadline { .. } => dm_status::DM_TIMED_OUT,
         Cause::Retries { .. } => dm_status::DM_RETRIES,
         Cause::PoolFull => dm_status::DM_POOL_FULL,

@@ -14,6 +14,7 @@ mod smart;
 mod toy;
 
 use crate::assembly::{AssemblyError, Place, Spending, with_items};
+use crate::checked::Checked;
 use dm_core::index::Index;
 use dm_core::items::Items;
 use dm_core::lane::Lane;
@@ -103,9 +104,9 @@ pub trait Kind: KindParameters + 'static {
 /// An index of one kind, put together: as it is, or with keys and values of any length over it.
 pub enum Form<'a, 'i, I> {
     /// Keys and values of one size.
-    Plain(&'a I),
+    Plain(&'a Checked<'a, I>),
     /// Keys and values of any length: see [`dm_core::items`].
-    Items(&'a Items<'i, I>),
+    Items(&'a Checked<'a, Items<'i, I>>),
 }
 
 impl<I> Clone for Form<'_, '_, I> {
@@ -120,8 +121,8 @@ impl<'a, 'i, I: Index> Form<'a, 'i, I> {
     /// The index, or the one below keys and values of any length.
     pub fn below(&self) -> &'a I {
         match *self {
-            Self::Plain(index) => index,
-            Self::Items(items) => items.below(),
+            Self::Plain(index) => index.stored(),
+            Self::Items(items) => items.stored().below(),
         }
     }
 
@@ -129,7 +130,7 @@ impl<'a, 'i, I: Index> Form<'a, 'i, I> {
     pub const fn items(&self) -> Option<&'a Items<'i, I>> {
         match *self {
             Self::Plain(_) => None,
-            Self::Items(items) => Some(items),
+            Self::Items(items) => Some(items.stored()),
         }
     }
 }
@@ -168,13 +169,13 @@ macro_rules! kinds {
         ) -> Result<(), AssemblyError> {
             match (&parameters.below, &parameters.any_length) {
                 $(
-                    (Below::$Kind(below), None) => {
-                        below.with(place, spending, |index| run(AnyIndex::$Kind(Form::Plain(index))))
-                    }
+                    (Below::$Kind(below), None) => below.with(place, spending, |index| {
+                        run(AnyIndex::$Kind(Form::Plain(&Checked::new(index, parameters.checksums))))
+                    }),
                     (Below::$Kind(below), Some(lengths)) => below.with(place, spending, |index| {
                         let requests = <dm_core::$kind::parameters::Parameters as Kind>::requests(index);
                         with_items(place, index, requests, lengths, spending, |index| {
-                            run(AnyIndex::$Kind(Form::Items(index)))
+                            run(AnyIndex::$Kind(Form::Items(&Checked::new(index, parameters.checksums))))
                         })
                     })?,
                 )*

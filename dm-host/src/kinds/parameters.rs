@@ -1,9 +1,11 @@
 //! What is fixed when an index of any kind is created.
 
 use crate::error_text::debug_is_text;
-use dm_core::items::parameters::Parameters as AnyLength;
-use dm_core::registry::{KindParameters, ParameterError};
-use dm_core::remote::catalog::{FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
+use dm_core::items::block::VALUE_BYTES_LIMIT;
+use dm_core::items::parameters::{Parameters as AnyLength, mark_checksums, take_checksums};
+use dm_core::layout::checksum::CHECKSUM_BYTES;
+use dm_core::registry::{KindParameters, ParameterError, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
+use dm_core::remote::catalog::{FEATURE_CHECKSUMS, FEATURE_ITEMS, IndexEntry, IndexKind, PARAMETER_BYTES};
 use dm_core::remote::features::Features;
 use dm_core::{for_each_kind, match_kind};
 use std::fmt;
@@ -16,6 +18,9 @@ pub struct IndexParameters {
     pub below: Below,
     /// Sizes of keys and values of any length ([`dm_core::items`]). `None`: all keys and values have one size.
     pub any_length: Option<AnyLength>,
+    /// Each value ends with a checksum of key and value, which is in the sizes above and not a part of the user's value:
+    /// see [`crate::checked`].
+    pub checksums: bool,
 }
 
 macro_rules! kinds {
@@ -68,7 +73,7 @@ macro_rules! kinds {
 
             impl From<dm_core::$kind::parameters::Parameters> for IndexParameters {
                 fn from(parameters: dm_core::$kind::parameters::Parameters) -> Self {
-                    Self { below: parameters.into(), any_length: None }
+                    Self { below: parameters.into(), any_length: None, checksums: false }
                 }
             }
 
@@ -106,6 +111,12 @@ pub enum IndexParameterError {
         /// Whether the features say that keys and values have any length.
         feature: bool,
     },
+    /// The catalog entry contradicts itself.
+    #[error("its catalog entry says in its {}, and not in its {}, that records have checksums", if *.feature { "features" } else { "parameters" }, if *.feature { "parameters" } else { "features" })]
+    HalfChecksums {
+        /// Whether the features say that records have checksums.
+        feature: bool,
+    },
 }
 
 debug_is_text! { IndexParameterError }
@@ -135,7 +146,7 @@ impl Below {
     /// With keys and values of any length, over an index of these sizes.
     #[must_use]
     pub const fn with_any_length(self, lengths: AnyLength) -> IndexParameters {
-        IndexParameters { below: self, any_length: Some(lengths) }
+        IndexParameters { below: self, any_length: Some(lengths), checksums: false }
     }
 
     /// The same for keys and values of other sizes.
@@ -159,7 +170,8 @@ impl fmt::Display for IndexParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, key, value) = (self.kind().name(), self.key_bytes(), self.value_bytes());
         let up_to = if self.any_length.is_some() { "up to " } else { "" };
-        write!(f, "{kind} with keys of {up_to}{key} and values of {up_to}{value} bytes")?;
+        let checksums = if self.checksums { ", checksums of records" } else { "" };
+        write!(f, "{kind} with keys of {up_to}{key} and values of {up_to}{value} bytes{checksums}")?;
         match_kind!(&self.below, Below(below) => below.write_choices(f))
     }
 }
@@ -167,7 +179,7 @@ impl fmt::Display for IndexParameters {
 impl IndexParameters {
     /// The paper's node sizes, for keys and values of these sizes. Use only sizes that pass [`IndexParameters::check`].
     pub fn with_sizes(kind: IndexKind, key_bytes: usize, value_bytes: usize) -> Result<Self, IndexParameterError> {
-        Ok(Self { below: Below::with_sizes(kind, key_bytes, value_bytes)?, any_length: None })
+        Ok(Self { below: Below::with_sizes(kind, key_bytes, value_bytes)?, any_length: None, checksums: false })
     }
 
     /// Keys and values of up to these sizes. Slots have 64 bytes for slices of keys, and [`Self::INLINE_SLOT_BYTES`]
@@ -179,11 +191,35 @@ impl IndexParameters {
     /// Bytes that an entry has for a value of up to 14 bytes, or for a pointer.
     pub const INLINE_SLOT_BYTES: usize = 16;
 
+    /// The same, in an index that stores a checksum with each record. Leaves have as many entries less as it takes to keep
+    /// the paper's size, if they have that.
+    #[must_use]
+    pub fn with_checksums(mut self) -> Self {
+        if self.checksums {
+            return self;
+        }
+        let (kind, key_bytes, value_bytes) = (self.kind(), self.below.key_bytes(), self.below.value_bytes());
+        let sealed_bytes = value_bytes + CHECKSUM_BYTES;
+        let span = |value_bytes| Self::with_sizes(kind, key_bytes, value_bytes).map(|index| index.leaf_span());
+        let papers = span(value_bytes).ok().zip(span(sealed_bytes).ok());
+        let papers = papers.filter(|(span, _)| *span == self.leaf_span());
+        self.below = self.below.resized(key_bytes, sealed_bytes);
+        if let Some((_, span)) = papers {
+            self.set_leaf_span(span);
+        }
+        if let Some(lengths) = &mut self.any_length {
+            lengths.value_bytes_max += CHECKSUM_BYTES;
+        }
+        self.checksums = true;
+        self
+    }
+
     /// Decodes and checks the parameter block of a catalog entry.
     pub fn decode(kind: IndexKind, version: u16, block: &[u8; PARAMETER_BYTES]) -> Result<Self, IndexParameterError> {
         let mut block = *block;
+        let checksums = take_checksums(&mut block)?;
         let any_length = AnyLength::take_from(&mut block)?;
-        let parameters = Self { below: Below::decode(kind, version, &block)?, any_length };
+        let parameters = Self { below: Below::decode(kind, version, &block)?, any_length, checksums };
         parameters.check()?;
         Ok(parameters)
     }
@@ -199,6 +235,10 @@ impl IndexParameters {
         if feature != parameters.any_length.is_some() {
             return Err(IndexParameterError::HalfAnyLength { feature });
         }
+        let feature = entry.features.incompatible & FEATURE_CHECKSUMS != 0;
+        if feature != parameters.checksums {
+            return Err(IndexParameterError::HalfChecksums { feature });
+        }
         Ok(parameters)
     }
 
@@ -208,22 +248,49 @@ impl IndexParameters {
         if let Some(lengths) = &self.any_length {
             lengths.encode_into(&mut block);
         }
+        if self.checksums {
+            mark_checksums(&mut block);
+        }
         (block, version)
     }
 
     /// The features of a catalog entry.
     pub const fn features(&self) -> Features {
-        let incompatible = if self.any_length.is_some() { FEATURE_ITEMS } else { 0 };
-        Features { compatible: 0, read_only: 0, incompatible }
+        let items = if self.any_length.is_some() { FEATURE_ITEMS } else { 0 };
+        let checksums = if self.checksums { FEATURE_CHECKSUMS } else { 0 };
+        Features { compatible: 0, read_only: 0, incompatible: items | checksums }
     }
 
     /// Checks every limit.
     pub fn check(&self) -> Result<(), IndexParameterError> {
+        if self.checksums {
+            self.check_room_for_checksums()?;
+        }
         match_kind!(&self.below, Below(below) => below.check()?);
         if let Some(lengths) = &self.any_length {
             lengths.check(self.below.key_bytes(), self.below.value_bytes())?;
         }
         Ok(())
+    }
+
+    /// Checks that a value with its checksum is not longer than an index takes.
+    fn check_room_for_checksums(&self) -> Result<(), ParameterError> {
+        let (least, most) = if self.any_length.is_some() {
+            (CHECKSUM_BYTES, VALUE_BYTES_LIMIT)
+        } else {
+            (VALUE_BYTES_MIN, VALUE_BYTES_MAX)
+        };
+        let (found, least, most) = (self.stored_value_bytes(), least, most);
+        if (least..=most).contains(&found) {
+            return Ok(());
+        }
+        let [found, least, most] = [found, least, most].map(|bytes| bytes.saturating_sub(CHECKSUM_BYTES));
+        Err(ParameterError::Limit { what: "value bytes, of records with checksums", found, least, most })
+    }
+
+    /// Bytes that the index has for every value, or for the longest, with its checksum.
+    fn stored_value_bytes(&self) -> usize {
+        self.any_length.map_or_else(|| self.below.value_bytes(), |lengths| lengths.value_bytes_max)
     }
 
     /// The kind of the index.
@@ -238,7 +305,7 @@ impl IndexParameters {
 
     /// Bytes of every value; of any length, of the longest value.
     pub fn value_bytes(&self) -> usize {
-        self.any_length.map_or_else(|| self.below.value_bytes(), |lengths| lengths.value_bytes_max)
+        self.stored_value_bytes().saturating_sub(if self.checksums { CHECKSUM_BYTES } else { 0 })
     }
 
     /// Entries of a leaf; 1 if a leaf is a record.

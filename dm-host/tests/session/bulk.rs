@@ -18,9 +18,10 @@ fn none_is_left(pool: &Pool) {
 #[test]
 fn what_is_loaded_is_there_and_can_be_changed() {
     for &kind in KINDS {
-        for any_length in [false, true] {
+        for (any_length, checksums) in [(false, false), (true, false), (false, true), (true, true)] {
             let pool = pool_here(2);
             let index = options_of(kind, any_length);
+            let index = if checksums { index.checksums() } else { index };
             let name = |n: u32| format!("name {n:05}");
             let records: Vec<_> = (0..3000).map(|n| (name(n), format!("value {n}"))).collect();
             let slices = records.iter().map(|(key, value)| (key.as_str(), value.as_str()));

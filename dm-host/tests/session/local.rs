@@ -15,9 +15,10 @@ use std::time::Duration;
 #[test]
 fn every_operation_answers_as_that_of_the_table() {
     let pool = pool_here(1);
-    for &kind in KINDS {
-        let index = IndexOptions::new().kind(kind);
-        let table = Table::<i32, &str>::open_with(&pool, kind.name(), &index, &options(1, 4)).unwrap();
+    let indexes = KINDS.iter().map(|&kind| IndexOptions::new().kind(kind));
+    let indexes = indexes.flat_map(|index| [index, index.checksums(), index.fixed_bytes(16, 16).checksums()]);
+    for (n, index) in indexes.enumerate() {
+        let table = Table::<i32, &str>::open_with(&pool, &n.to_string(), &index, &options(1, 4)).unwrap();
         let local = table.local().unwrap();
         assert_eq!(local.get(-1), Ok(None));
         assert_eq!(local.first(), Ok(None));

@@ -1,7 +1,7 @@
 //! Sessions on memory of this process: what calls promise, under many threads and tasks.
 //!
 //! `operations`: outcomes, limits, many threads. `calls`: futures, wakers, queues, deadlines. `closing`: the end of a
-//! session, and of a memory node; statistics. `dex`: keys that have owners. `items`: keys and values of any length.
+//! session, and of a memory node; statistics. `checksums`: of records. `dex`: keys that have owners. `items`: keys and values of any length.
 //! `rows`: several under one row of the pool. `tables`: typed ones.
 
 #[path = "../session_support/mod.rs"]
@@ -9,6 +9,7 @@ mod session_support;
 
 mod bulk;
 mod calls;
+mod checksums;
 mod closing;
 mod dex;
 mod dropping;

@@ -69,6 +69,7 @@ pub static STRUCTURES: &[Structure] = &[
     items::ITEMS_KEY,
     items::ITEMS_SLOT,
     items::ITEMS_BLOCK,
+    items::RECORD_CHECKSUM,
 ];
 
 /// The name of an index, and its leaf as a picture.

@@ -124,7 +124,7 @@ impl WalkError {
         let is_damage = match error.cause {
             // Another status is of a pointer to where no memory is.
             Cause::Verb(error) => !error.effect_unknown(),
-            Cause::Corrupt { .. } | Cause::Retries { .. } => true,
+            Cause::Corrupt { .. } | Cause::Checksum { .. } | Cause::Retries { .. } => true,
             _ => false,
         };
         // Not the whole error: that nothing was changed goes without saying.

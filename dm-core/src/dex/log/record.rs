@@ -15,6 +15,7 @@
 //! no other ring has.
 
 use crate::layout::LINE_BYTES;
+use crate::layout::checksum::CRC;
 use crate::layout::record::{Le16, Le32, Le64, record};
 use crate::pages::lsn::Lsn;
 use static_assertions::{const_assert, const_assert_eq};
@@ -49,10 +50,6 @@ pub const RECORD_LINES_MAX: usize = lines_of_bytes(KEY_BYTES_MAX + VALUE_BYTES_M
 const_assert!(RECORD_LINES_MAX <= u8::MAX as usize);
 
 const CHECKSUM_BYTES: usize = size_of::<Le32>();
-
-/// CRC-32C sixteen bytes at a time, from 16 KiB of tables. Every change of a cached leaf makes a record: byte by byte, as for
-/// redo records, this took a twentieth of such a change.
-static CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
 /// Lines of a record whose key and value have `bytes` bytes together.
 pub const fn lines_of_bytes(bytes: usize) -> usize {

@@ -3,6 +3,7 @@
 use super::typed::{Key, Value};
 use crate::kinds::{IndexParameterError, IndexParameters};
 use dm_core::items::parameters::Parameters as AnyLength;
+use dm_core::layout::checksum::CHECKSUM_BYTES;
 use dm_core::remote::catalog::IndexKind;
 
 /// The longest keys and values that an index takes if all have one size.
@@ -28,6 +29,7 @@ const FIXED_BYTES_MIN: usize = 8;
 pub struct IndexOptions {
     kind: IndexKind,
     lengths: Lengths,
+    checksums: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +49,7 @@ impl IndexOptions {
     /// A Sherman index with what the types of its [`Table`](super::Table) need: if all keys have the same size, and all
     /// values, those sizes; else, and without a table, any length up to 1 KiB for keys and 4 KiB for values.
     pub const fn new() -> Self {
-        Self { kind: IndexKind::Sherman, lengths: Lengths::OfTypes }
+        Self { kind: IndexKind::Sherman, lengths: Lengths::OfTypes, checksums: false }
     }
 
     /// An index of another kind.
@@ -66,6 +68,14 @@ impl IndexOptions {
         Self { lengths: Lengths::Any(AnyLength { key_bytes_max, value_bytes_max }), ..self }
     }
 
+    /// Each record is stored with a checksum of its key and value, and whatever reads it compares them: a record that has
+    /// changed in the pool is an error ([`Cause::Checksum`](dm_core::operation::Cause::Checksum)), not another record. See
+    /// [`crate::checked`] for what this finds, and what it costs. Values have four bytes less room: at most 1020 of one size, and
+    /// 65,532 of any length. An older program cannot open such an index.
+    pub const fn checksums(self) -> Self {
+        Self { checksums: true, ..self }
+    }
+
     /// The same for [`Session::open_or_create`](super::super::Session::open_or_create).
     pub fn parameters(&self) -> Result<IndexParameters, IndexParameterError> {
         let parameters = match self.lengths {
@@ -73,14 +83,16 @@ impl IndexOptions {
             Lengths::Any(lengths) => IndexParameters::with_any_length(self.kind, lengths),
             Lengths::OfTypes => IndexParameters::with_any_length(self.kind, AnyLength::DEFAULT),
         }?;
+        let parameters = if self.checksums { parameters.with_checksums() } else { parameters };
         parameters.check()?;
         Ok(parameters)
     }
 
     /// As [`IndexOptions::parameters`], for keys and values of these types.
     pub fn parameters_of<K: Key, V: Value>(&self) -> Result<IndexParameters, IndexParameterError> {
+        let value_bytes_max = FIXED_BYTES_MAX.1 - if self.checksums { CHECKSUM_BYTES } else { 0 };
         let lengths = match (self.lengths, K::WIDTH, V::WIDTH) {
-            (Lengths::OfTypes, Some(key), Some(value)) if key <= FIXED_BYTES_MAX.0 && value <= FIXED_BYTES_MAX.1 => {
+            (Lengths::OfTypes, Some(key), Some(value)) if key <= FIXED_BYTES_MAX.0 && value <= value_bytes_max => {
                 Lengths::Fixed { key_bytes: key.max(FIXED_BYTES_MIN), value_bytes: value.max(FIXED_BYTES_MIN) }
             }
             (Lengths::OfTypes, key, value) => {

@@ -9,7 +9,7 @@ pub type Index<'s> = dm_core::sherman::Sherman<'s>;
 
 /// The index, if it is of the bare loop's kind.
 pub const fn index_of<'a, 's>(any: &AnyIndex<'a, '_, 's>) -> Option<&'a Index<'s>> {
-    if let AnyIndex::Sherman(Form::Plain(index)) = any { Some(index) } else { None }
+    if let AnyIndex::Sherman(Form::Plain(index)) = any { Some(index.stored()) } else { None }
 }
 
 /// Refuses a kind that there is no bare loop for.

@@ -10,6 +10,7 @@ use crate::members::{members, on_lane, watch, with_read_access};
 use crate::report::Tree;
 use crate::report::text::{counted, counted_as};
 use crate::tool::{PoolArguments, Tool, WalkError, with_tool};
+use dm_core::index::Index as _;
 use dm_core::memory::chunks;
 use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
@@ -30,7 +31,10 @@ const WALKS: usize = 3;
                         What is verified: the pool's tables; of each index, that every pointer leads to a node of this index and \
                         level, that the ranges of keys of neighbours and parents meet, that keys are in their node's range, and all checksums \
                         there are. Not noticed: a byte that changed within one entry, where no checksum covers it. Indexes whose \
-                        leaves are single records have checksums of them, and values of any length have some from 15 bytes on. Keys of any length to which no link leads are \
+                        leaves are single records have checksums of them, and values of any length have some from 15 bytes on. Of an index \
+                        that was created with --checksums all records are scanned, too, and a change of a key or a value is noticed; not \
+                        noticed is a change of the mark that an entry is in use: a record is missing, or one that was deleted is back. \
+                        Where keys have owners, only --records scans. Keys of any length to which no link leads are \
                         noted, since others may have written meanwhile; with --records they are damage.\n\
                         Safe on a pool in use. A walk ends at the first damage: an index may have more.\n\
                         The exit code is 0 if all that was looked at is sound, and 1 if something is damaged or could not be checked."
@@ -162,6 +166,12 @@ fn walk(tool: &mut Tool<'_, '_, '_, '_>, records: bool) -> Result<Census, WalkEr
         }
     }
     let census = walked?;
+    // The scan compares the checksums of records. Where keys have owners, others would refuse it.
+    if !records && tool.parameters.checksums && !tool.index.has_parts() && tool.each(|_, _| Ok(())).is_err() {
+        // The walk says first whether memory nodes can be reached.
+        tool.walk()?;
+        tool.each(|_, _| Ok(())).map_err(|failure| WalkError::Damaged(failure.to_string()))?;
+    }
     if records {
         census.at_rest().map_err(WalkError::of)?;
         let count = tool.each(|_, _| Ok(())).map_err(|failure| WalkError::Damaged(failure.to_string()))?;

@@ -35,6 +35,11 @@ pub(super) struct Arguments {
     #[arg(long)]
     value_bytes: Option<usize>,
 
+    /// Store a checksum with each record, and compare it whenever the record is read: a record that changed in a memory node is an
+    /// error then. Values have 4 bytes less room, and programs that do not know this cannot open the index
+    #[arg(long)]
+    checksums: bool,
+
     /// Entries of a leaf [default: Sherman what fits 1 KiB, at least 16; CHIME 64]
     #[arg(long)]
     leaf_span: Option<usize>,
@@ -49,6 +54,16 @@ pub(super) struct Arguments {
 
 /// The parameters asked for, checked, and the keys at which the index is cut, if they are given.
 fn parameters(arguments: &Arguments) -> Result<(IndexParameters, Vec<Vec<u8>>), Failure> {
+    let (parameters, boundaries) = without_checksums(arguments)?;
+    if !arguments.checksums {
+        return Ok((parameters, boundaries));
+    }
+    let parameters = parameters.with_checksums();
+    parameters.check().map_err(Failure::usage)?;
+    Ok((parameters, boundaries))
+}
+
+fn without_checksums(arguments: &Arguments) -> Result<(IndexParameters, Vec<Vec<u8>>), Failure> {
     let Arguments { index, any_length, key_bytes, value_bytes, leaf_span, inner_span, .. } = *arguments;
     if any_length {
         if leaf_span.is_some() || inner_span.is_some() || arguments.kinds.given_but_of(None).is_some() {

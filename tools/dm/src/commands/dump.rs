@@ -6,7 +6,8 @@
 //!  8       4      version, 2; all numbers little-endian
 //! 12       2      kind of the index, as in the catalog
 //! 14       2      version of its parameter block
-//! 16       64     its parameter block, as in the catalog: among others, the bytes of a key, k, and of a value, v
+//! 16       64     its parameter block, as in the catalog: among others, the bytes of a key, k, and of a value, v, without its
+//!                 checksum, if records have some in the index
 //! 80       ...    records, keys ascending: 1 byte 0x01, k bytes of key, v bytes of value; if keys and values have any
 //!                 length, between the first and the rest, the lengths k (2 bytes) and v (4 bytes) of this record
 //!          1      0x00: no more records
@@ -23,7 +24,9 @@
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
 //! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
 //! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
-//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. With keys of any length, an
+//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. In an index with checksums of
+//! records ([`dm_host::checked`]), only that mark is left: the record is missing, or one that was deleted is
+//! back. With keys of any length, an
 //! entry may lead to many records. It has a checksum, and the walk counts records to which no entry leads
 //! ([`Census::at_rest`](dm_core::operation::Census::at_rest)). `dm dump --help` says so to its reader.
 
@@ -70,7 +73,9 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
                   What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
                   has another value or another key then, or one record more or less. Indexes whose leaves are single records have \
-                  checksums of them, and values of any length have some from 15 bytes on. With keys of any length, an entry may lead to \
+                  checksums of them, and values of any length have some from 15 bytes on. If the index was created with --checksums, each \
+                  record has one, and a dump has no other value and no other key; a change of the mark that an entry is in use \
+                  still goes unnoticed: a record is missing, or one that was deleted is back. With keys of any length, an entry may lead to \
                   all keys that begin with the same 55 bytes: it has a checksum, and the dump fails if it is lost. With --in-use only \
                   checksums and the order of keys are verified."
 )]

@@ -4,10 +4,11 @@ use super::values::{error, hex, value};
 use super::{Sample, Structure};
 use dm_core::items::block::{self, CLASSES, KEY_BYTES_LIMIT, VALUE_BYTES_LIMIT, class_bytes};
 use dm_core::items::key::{KeyShape, LAYER_BYTES};
-use dm_core::items::parameters::{BLOCK_AT, ItemsBlock, Parameters};
+use dm_core::items::parameters::{BLOCK_AT, ItemsBlock, Parameters, mark_checksums, take_checksums};
 use dm_core::items::slot::{self, BlockPointer, Slot};
+use dm_core::layout::checksum::{CHECKSUM_BYTES, of_record};
 use dm_core::layout::fields::Field;
-use dm_core::remote::catalog::FEATURE_ITEMS;
+use dm_core::remote::catalog::{FEATURE_CHECKSUMS, FEATURE_ITEMS};
 use dm_core::verbs::NodeId;
 
 /// Entry keys of 16 bytes: slices of seven.
@@ -154,21 +155,59 @@ fn of_version(found: u32) -> String {
     )
 }
 
+pub(super) const RECORD_CHECKSUM: Structure = Structure {
+    name: "record_checksum",
+    title: "value of an index whose records have checksums",
+    text: "What an index has for a value, if its catalog entry has the incompatible feature FEATURE_CHECKSUMS: the user's value, and\n\
+           the checksum behind its last byte. Where keys have any length, the key is the user's, not that of an entry.",
+    tables: &[(
+        "value of 8 bytes",
+        &[
+            Field::bytes(0, 8, "value", "the user's"),
+            Field::bytes(8, CHECKSUM_BYTES, "checksum", "CRC-32C of the key, then of the value; little-endian"),
+        ],
+    )],
+    constants: &[("FEATURE_CHECKSUMS", FEATURE_CHECKSUMS, "bit of the incompatible features")],
+    samples: || {
+        let mut sound = *b"a value.....";
+        sound[8..].copy_from_slice(&of_record(CHECKED_KEY, b"a value."));
+        let mut damaged = sound;
+        damaged[0] ^= 1;
+        vec![
+            Sample::new("of \"its key.\"", &sound, &[("value", "\"a value.\"")]),
+            Sample::new("the same with a bit that changed", &damaged, &[("error", "the checksum does not fit")]),
+        ]
+    },
+    decode: |bytes| match bytes.split_last_chunk() {
+        Some((held, checksum)) if of_record(CHECKED_KEY, held) == *checksum => vec![value("value", &text(held))],
+        _ => error(&"the checksum does not fit"),
+    },
+};
+
+/// The key of the samples above.
+const CHECKED_KEY: &[u8] = b"its key.";
+
 pub(super) const ITEMS_PARAMETERS: Structure = Structure {
     name: "items_parameters",
     title: "the end of a parameter block of an index with keys and values of any length",
     text: "The last eight bytes of the parameter block in the catalog entry; what is in front is the index below's, which has\n\
-           zeros here if all keys and values have one size; else the catalog entry has the incompatible feature FEATURE_ITEMS.",
+           zeros here if all keys and values have one size; else the catalog entry has the incompatible feature FEATURE_ITEMS.\n\
+           If checksums is 1, it has the incompatible feature FEATURE_CHECKSUMS: see record_checksum. Sizes of values, here and in\n\
+           front, are those with the checksum.",
     tables: &[("fields, from offset 56 of the parameter block on", ItemsBlock::FIELDS)],
     constants: &[
         ("offset", BLOCK_AT as u64, "in the parameter block"),
         ("FEATURE_ITEMS", FEATURE_ITEMS, "bit of the incompatible features"),
+        ("FEATURE_CHECKSUMS", FEATURE_CHECKSUMS, "bit of the incompatible features"),
     ],
     samples: || {
         let mut block = [0; 64];
         Parameters { key_bytes_max: 1024, value_bytes_max: 65536 }.encode_into(&mut block);
         let (mut older, mut newer) = (block, block);
         (older[BLOCK_AT + 2], newer[BLOCK_AT + 2]) = (1, 3);
+        let (mut with_items, mut without) = (block, [0; 64]);
+        mark_checksums(&mut with_items);
+        mark_checksums(&mut without);
         vec![
             Sample::new(
                 "keys of up to 1 KiB, values of up to 64 KiB",
@@ -176,6 +215,16 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
                 &[("key_bytes_max", "1024"), ("value_bytes_max", "65536")],
             ),
             Sample::new("keys and values of one size", &[0; 8], &[("lengths", "none")]),
+            Sample::new(
+                "keys of up to 1 KiB, values of up to 64 KiB less 4 bytes, with checksums",
+                &with_items[BLOCK_AT..],
+                &[("checksums", "1"), ("key_bytes_max", "1024"), ("value_bytes_max", "65536")],
+            ),
+            Sample::new(
+                "keys and values of one size, with checksums",
+                &without[BLOCK_AT..],
+                &[("checksums", "1"), ("lengths", "none")],
+            ),
             Sample::new("of an older version", &older[BLOCK_AT..], &[("error", &of_version(1))]),
             Sample::new("of a newer version", &newer[BLOCK_AT..], &[("error", &of_version(3))]),
         ]
@@ -185,13 +234,19 @@ pub(super) const ITEMS_PARAMETERS: Structure = Structure {
         if let Some((place, bytes)) = block.get_mut(BLOCK_AT..).zip(bytes.get(..64 - BLOCK_AT)) {
             place.copy_from_slice(bytes);
         }
+        let mut decoded = match take_checksums(&mut block) {
+            Ok(true) => vec![value("checksums", &1)],
+            Ok(false) => Vec::new(),
+            Err(what) => return error(&what),
+        };
         match Parameters::take_from(&mut block) {
-            Ok(Some(parameters)) => vec![
+            Ok(Some(parameters)) => decoded.extend([
                 value("key_bytes_max", &parameters.key_bytes_max),
                 value("value_bytes_max", &parameters.value_bytes_max),
-            ],
-            Ok(None) => vec![value("lengths", &"none")],
-            Err(what) => error(&what),
+            ]),
+            Ok(None) => decoded.push(value("lengths", &"none")),
+            Err(what) => return error(&what),
         }
+        decoded
     },
 };

@@ -285,7 +285,7 @@ impl Life<'_> {
                 Cause::Deadline { .. } => ("deadline", Trouble::Goes),
                 Cause::Retries { .. } => ("retries", Trouble::Goes),
                 Cause::Verb(error) if error.status == Status::Flushed => ("flushed", Trouble::Goes),
-                Cause::Corrupt { .. } => violation(&format!("{error}")),
+                Cause::Corrupt { .. } | Cause::Checksum { .. } => violation(&format!("{error}")),
                 _ => return Err(Failure::run(error)),
             },
             SessionError::Deadline { .. } => ("deadline", Trouble::Goes),

@@ -136,11 +136,53 @@ fn a_damaged_index_is_told_and_leaves_no_file() {
 }
 
 #[test]
+fn a_record_that_has_changed_is_told_where_records_have_checksums() {
+    let (nodes, region) = on_a_file("plain");
+    let pool = nodes.pool();
+    let created = dm(&format!("create {pool} --name sealed --checksums")).good();
+    assert!(created.contains("values of 8 bytes, checksums of records"), "{created}");
+    let lines: String = (0..500).map(|n| format!("put u64:{n} seal{n:03}\n")).collect();
+    assert_eq!(dm_fed(&format!("shell {pool} --index sealed"), lines.as_bytes()).code, Some(0));
+    let (whole, again) = (nodes.file("whole"), nodes.file("again"));
+    dm(&format!("dump {pool} --index sealed {whole}")).good();
+    dm(&format!("load {pool} --index copy {whole}")).good();
+    dm(&format!("dump {pool} --index copy {again}")).good();
+    assert_eq!(fs::read(&whole).unwrap(), fs::read(&again).unwrap());
+    let view = dm(&format!("inspect {pool}")).good();
+    assert_eq!(view.matches("checksums of records").count(), 2, "a dump keeps the option: {view}");
+    // Records go from one sort of index into the other.
+    dm(&format!("load {pool} --index plain {whole}")).good();
+    // A value has one wrong bit, wherever it is.
+    let mut bytes = vec![0; 16 << 20];
+    region.read_exact_at(&mut bytes, 0).unwrap();
+    let found: Vec<_> = bytes.windows(7).enumerate().filter(|(_, at)| at == b"seal123").map(|(at, _)| at).collect();
+    assert!(found.len() >= 2, "in the indexes: {found:?}");
+    for at in found {
+        region.write_all_at(b"z", at as u64 + 6).unwrap();
+    }
+    let what = "the checksum of the record with key hex:000000000000007b does not fit";
+    for index in ["sealed", "copy"] {
+        dm(&format!("dump {pool} --index {index} {again}")).bad(1, &[what]);
+        let ended = dm(&format!("check {pool} --index {index}"));
+        assert!(ended.out.contains("DAMAGED") && ended.out.contains(what), "{}", ended.out);
+        ended.bad(1, &["damaged: index"]);
+        let got = dm_fed(&format!("shell {pool} --index {index}"), b"get u64:123\n");
+        assert!(got.code == Some(1) && got.err.contains(what), "{}", got.err);
+        // A put needs no value that was there.
+        dm_fed(&format!("shell {pool} --index {index}"), b"put u64:123 seal123\n").good();
+        dm(&format!("check {pool} --index {index}")).good();
+        dm(&format!("dump {pool} --index {index} {again}")).good();
+        assert_eq!(fs::read(&whole).unwrap(), fs::read(&again).unwrap());
+    }
+    dm(&format!("create {pool} --name long --checksums --value-bytes 1021")).bad(2, &["1021"]);
+}
+
+#[test]
 fn help_says_what_is_verified_and_what_is_not_noticed() {
     for command in ["dump", "check"] {
         let help = dm(&format!("{command} --help")).good();
         let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in ["What is verified:", "ot noticed: a byte", "no checksum covers it"] {
+        for part in ["What is verified:", "ot noticed: a byte", "no checksum covers it", "created with --checksums"] {
             assert!(words.contains(part), "{command}: {help}");
         }
     }
