@@ -141,7 +141,7 @@ fn a_record_that_has_changed_is_told_where_records_have_checksums() {
     let pool = nodes.pool();
     let created = dm(&format!("create {pool} --name sealed --checksums")).good();
     assert!(created.contains("values of 8 bytes, checksums of records"), "{created}");
-    let lines: String = (0..500).map(|n| format!("put u64:{n} seal{n:03}\n")).collect();
+    let lines = (0..500).map(|n| format!("put u64:{n} seal{n:03}")).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(dm_fed(&format!("shell {pool} --index sealed"), lines.as_bytes()).code, Some(0));
     let (whole, again) = (nodes.file("whole"), nodes.file("again"));
     dm(&format!("dump {pool} --index sealed {whole}")).good();
