@@ -24,8 +24,9 @@
 //!
 //! **What is not found.** The mark that an entry is in use: in Sherman and DEX, bit 4 of the entry's control byte; in CHIME, the two
 //! bits *live* and *dead* of its state, if both change (one alone contradicts the bitmap); in Dolphin, the state byte of a value cell.
-//! A record whose mark is lost is missing, and a deleted record whose mark comes back is there again. Deletes leave key, value and
-//! checksum in the entry, so these bytes look the same in a sound leaf, and a walk cannot tell. SMART has no such mark. A record of
+//! If damage clears the mark of an entry, operations do not find its record. If damage sets the mark of an entry whose record was
+//! deleted, operations find that record again. A delete leaves key, value and checksum in the entry, so a walk cannot tell either
+//! entry from a sound one. SMART has no such mark. A record of
 //! one time that replaces a later one of the same key, such as a whole leaf of yesterday, has a checksum that fits, too. And a get
 //! finds nothing where the entry's key has changed; a scan finds that entry, and fails.
 //!

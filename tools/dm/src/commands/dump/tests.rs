@@ -160,8 +160,8 @@ const CORRUPTIONS_WITH_CHECKSUMS: u32 = 100;
 /// Damage within one entry of a leaf of many records cannot be detected: see the beginning of the file. All other
 /// damage has to be reported. With keys of any length, an entry may lead to many records, and is missed if it is lost.
 ///
-/// With checksums of records, one exception is left: the mark that an entry is in use. If it is lost, the record is missing; if it
-/// comes back to a deleted record, that does, too.
+/// With checksums of records, one exception is left: the mark that an entry is in use. If damage clears it, the dump lacks that record;
+/// if damage sets it, the dump has a record that was deleted.
 #[test]
 fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
     for parameters in kinds().chain(any_length_kinds()).chain(checksummed_kinds()) {
@@ -215,8 +215,8 @@ fn a_dump_of_a_damaged_index_fails_or_is_right_but_for_one_entry() {
 const FEW: u64 = 5;
 
 /// Every bit of the lines that have keys of a small index with checksums of records changes once. One exception is left: the bit
-/// that says that an entry is in use. If it is lost, a record is missing; if it comes back to a deleted record, that does, too. Both
-/// leave everything else as it is in a sound index. DEX has the leaves of Sherman.
+/// that says that an entry is in use. A dump lacks a record if that bit was cleared, and has a deleted record if that bit was set; the
+/// entry's other bytes are those of a sound index. DEX has the leaves of Sherman.
 #[test]
 fn a_bit_that_changes_in_an_index_with_checksums_is_told_unless_it_says_that_an_entry_is_in_use() {
     let kinds = kinds().filter(|parameters| parameters.kind() != IndexKind::Dex);
