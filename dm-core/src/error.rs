@@ -21,7 +21,7 @@ pub struct VerbError {
 
 impl VerbError {
     /// More requests were pushed than one submit can have; none was posted.
-    pub(crate) const OVERFLOW: Self =
+    pub const OVERFLOW: Self =
         Self { status: Status::Unsupported, verb: Verb::Read, label: Label::Wait, node: NodeId(0), offset: 0 };
 
     /// Whether the request may have taken effect although it failed.

@@ -122,7 +122,7 @@ impl<'m> Port<'m> {
     }
 
     /// Adds a request to the next submit, and returns its position there. Past [`OUTBOX_REQUESTS`] the request is
-    /// dropped, and the submit fails.
+    /// dropped, and the submit fails. Wakes that had room stay for the next submit.
     #[inline]
     pub fn push(&self, request: Request) -> usize {
         if !request.verb.is_local() {
@@ -493,9 +493,8 @@ impl Future for Submit<'_, '_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let port = self.port;
         if !self.posted {
-            if port.overflow.replace(false) {
-                port.outbox.borrow_mut().clear();
-                port.travels.set(false);
+            if port.overflow.get() {
+                port.withdraw();
                 return Poll::Ready(Err(VerbError::OVERFLOW));
             }
             let pushed = port.outbox.borrow().len();

@@ -30,7 +30,6 @@ use crate::lane::word_at;
 use crate::layout::record::{Le64, cut};
 use crate::memory::rows::{RowError, published};
 use crate::mutants::{Mutant, planted};
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{INCARNATION_MAX, Joiner, LEASE_NS_MAX, Member, ROW_COUNT_MAX, Row, RowState, RowWord};
@@ -115,7 +114,7 @@ async fn look_at_words(
     let rows = geometry.row_count.min(ROW_COUNT_MAX);
     let mut first = 1;
     while first < rows {
-        let count = (rows - first).min(OUTBOX_REQUESTS as u32);
+        let count = (rows - first).min(lane.port().room().max(1) as u32);
         for step in 0..count {
             let offset = geometry.row_offset(RowId((first + step) as u16));
             lane.port().push(Request::read(Label::Row, HOME, offset, 8, scratch + step as usize * 8));

@@ -16,7 +16,6 @@ use super::chunks::{self, RequestIds};
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
 use crate::operation::{Cause, OpError};
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::chunk::{ChunkEntry, ChunkWord, Grant};
 use crate::remote::row::Member;
@@ -85,7 +84,7 @@ pub async fn erase(
 async fn zero(lane: &Lane<'_>, node: NodeId, offset: u64, bytes: u64, zeros: &Range<usize>) -> Result<(), VerbError> {
     let mut done = 0;
     while done < bytes {
-        for _ in 0..OUTBOX_REQUESTS {
+        for _ in 0..lane.port().room().max(1) {
             let piece = (bytes - done).min(zeros.len() as u64);
             if piece == 0 {
                 break;

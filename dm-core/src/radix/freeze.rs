@@ -8,6 +8,7 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
 use crate::verbs::{Label, Request};
+use heapless::Vec;
 
 /// Passes over the slots of a node, at most. A pass leaves a slot unfrozen only if another lane has changed it
 /// meanwhile.
@@ -34,29 +35,25 @@ impl Tree<'_> {
         for _ in 0..PASSES_MAX {
             let (mut from, mut left) = (0, false);
             while from < kind.slots() {
-                let mut numbers = [0_u16; OUTBOX_REQUESTS];
-                let mut count = 0;
-                while from < kind.slots() && count < OUTBOX_REQUESTS {
+                let mut posted = Vec::<(usize, usize), OUTBOX_REQUESTS>::new();
+                while from < kind.slots() && port.room() > 0 {
                     let seen = slot_at(from);
                     if !seen.is_frozen() {
                         let offset = node.offset() + (SLOTS_AT + 8 * from) as u64;
-                        port.push(if masked {
+                        let position = port.push(if masked {
                             let operands = [0, Slot::FROZEN, 0, Slot::FROZEN];
                             Request::masked_cas(Label::Freeze, node.node(), offset, operands)
                         } else {
                             Request::cas(Label::Freeze, node.node(), offset, seen.0, seen.frozen().0)
                         });
-                        if let Some(number) = numbers.get_mut(count) {
-                            *number = from as u16;
-                        }
-                        count += 1;
+                        // The outbox has no more room than that.
+                        let _ = posted.push((position, from));
                     }
                     from += 1;
                 }
                 port.submit().await?;
-                for (request, number) in numbers.iter().enumerate().take(count) {
-                    let found = Slot(port.completion(request).value);
-                    let number = usize::from(*number);
+                for (position, number) in posted {
+                    let found = Slot(port.completion(position).value);
                     let now = if masked || found == slot_at(number) { found.frozen() } else { found };
                     left |= !now.is_frozen();
                     port.with(|scratch| self.scratch.slot(image, number).set_word(scratch, now.0));

@@ -22,7 +22,6 @@ use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::operation::span::Span;
-use crate::port::OUTBOX_REQUESTS;
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 use core::sync::atomic::Ordering::Relaxed;
@@ -93,20 +92,14 @@ pub(crate) trait Tombstones<'s>: RadixLeaf<'s> {
     /// then.
     async fn read_states(&self, lane: &Lane<'_>, kind: NodeType, image: usize, states: usize) -> Result<(), OpError> {
         let port = lane.port();
-        let mut pushed = 0;
         for number in 0..kind.slots() {
             let Some(leaf) = self.leaf_in(lane, image, number) else { continue };
-            port.push(self.state_request(leaf, self.state_in(states, number)));
-            pushed += 1;
-            if pushed == OUTBOX_REQUESTS {
+            if port.room() == 0 {
                 port.submit().await?;
-                pushed = 0;
             }
+            port.push(self.state_request(leaf, self.state_in(states, number)));
         }
-        if pushed > 0 {
-            port.submit().await?;
-        }
-        Ok(())
+        Ok(port.submit().await?)
     }
 
     /// Where the state of the leaf in slot `number` is, in the scratch of node image `states`.

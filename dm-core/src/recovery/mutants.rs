@@ -1,7 +1,7 @@
 //! Mutants: bugs that can be planted in recovery.
 
 crate::mutants::declare_mutants! {
-    246;
+    164;
     /// A dead holder's lock is taken over before memory nodes have confirmed that it is fenced off.
     TAKEOVER_UNFENCED = "takeover-unfenced" => Deaths,
     /// A lease is judged by comparing the holder's count of heartbeats with the waiter's own clock.
@@ -20,4 +20,6 @@ crate::mutants::declare_mutants! {
     HEARTBEAT_UNSEEN = "heartbeat-unseen" => Wide,
     /// A sweep looks at the locks of a table that it READs first, and at no others.
     ONE_WINDOW_SWEPT = "one-window-swept" => Wide,
+    /// A sweep posts as many READs as a submit can have, whatever waits in the outbox: a wake may.
+    SWEEP_WITHOUT_ROOM = "sweep-without-room" => Wide,
 }

@@ -20,7 +20,7 @@ use crate::layout::word_at;
 use crate::marks::Mark;
 use crate::membership::fence::{Fenced, fence, row_error};
 use crate::membership::{redo, rows};
-use crate::memory::chunks;
+use crate::memory::chunks::{self, Entries};
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::port::OUTBOX_REQUESTS;
@@ -157,8 +157,8 @@ pub(crate) trait Sweep {
     /// `done`: indexes through which the caller has swept the row since it was DEAD. No lock of these names it: a sweep ends
     /// with a pass that finds none, and no lock comes to name a row that is DEAD.
     ///
-    /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per chunk of every
-    /// memory node, and what each lock takes.
+    /// Round trips: one per 64 lock words in tables, one per 16 or more leaves that have locks, one per 16 chunks
+    /// of every memory node, and what each lock takes.
     async fn sweep_row(&self, lane: &Lane<'_>, row: RowId, done: IndexSet) -> Result<Swept, OpError> {
         let Some(site) = self.site() else {
             return Err(OpError::harmless(Cause::BadInput("this index was opened without recovery")));
@@ -279,17 +279,23 @@ pub(crate) trait Sweep {
             let (request, i) = (i as usize / per_request, i as usize % per_request);
             site.room.start + request * request_bytes + i * place_bytes
         };
+        let has_leaves = |grant: Grant| grant.kind == ChunkKind::Leaf && grant.index == self.number();
+        // What the dead compute node has locked lay in such a chunk before its row was fenced: entries READ since then do.
+        let mut entries = Entries::new();
         for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
             for chunk in 0..geometry.chunk_count {
-                let Some(grant) = site.read_grant(lane, node, geometry, chunk).await? else { continue };
-                if grant.kind != ChunkKind::Leaf || grant.index != self.number() {
+                let Some(grant) = site.read_grant(lane, &mut entries, (node, geometry, chunk)).await? else { continue };
+                if !has_leaves(grant) {
                     continue;
                 }
                 let places = geometry.chunk_bytes / place_bytes as u64;
                 let leaf = |place: u64| self.leaf_at(node, geometry.chunk_offset(chunk) + place * place_bytes as u64);
                 let mut first = 0;
                 while first < places {
-                    let count = ((OUTBOX_REQUESTS * per_request) as u64).min(places - first) as u32;
+                    // A lane of this compute node may wait for a wake that the last lock left in the outbox.
+                    let requests =
+                        if planted(Mutant::SWEEP_WITHOUT_ROOM) { OUTBOX_REQUESTS } else { lane.port().room().max(1) };
+                    let count = ((requests * per_request) as u64).min(places - first) as u32;
                     for step in (0..count).step_by(per_request) {
                         let address = leaf(first + u64::from(step));
                         let (node, offset, space) = locks.place_of_word(&locks.lock_record(address)?);
@@ -299,6 +305,13 @@ pub(crate) trait Sweep {
                     }
                     lane.port().submit().await?;
                     let mut named = words_naming::<Self::Leaves>(lane, dead, count, at);
+                    // The entry may be old: what looks like a lock may be anybody's bytes by now.
+                    if named != 0 {
+                        let now = site.read_grant(lane, &mut Entries::new(), (node, geometry, chunk)).await?;
+                        if !now.is_some_and(has_leaves) {
+                            break;
+                        }
+                    }
                     while named != 0 {
                         let address = leaf(first + u64::from(named.trailing_zeros()));
                         named &= named - 1;
@@ -320,9 +333,11 @@ pub(crate) trait Sweep {
         (row, word): Dead,
         swept: &mut Swept,
     ) -> Result<(), OpError> {
+        // What the dead compute node has, it had before its row was fenced: entries that were READ since then do.
+        let mut entries = Entries::new();
         for (node, geometry) in (0..).map(NodeId).zip(site.geometry) {
             for chunk in 0..geometry.chunk_count {
-                let Some(grant) = site.read_grant(lane, node, geometry, chunk).await? else { continue };
+                let Some(grant) = site.read_grant(lane, &mut entries, (node, geometry, chunk)).await? else { continue };
                 // Another compute node may have freed the row meanwhile, and a later incarnation may have chunks
                 // already.
                 if grant.row != row || u32::from(grant.incarnation) > word.incarnation() {

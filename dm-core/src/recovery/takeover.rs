@@ -13,7 +13,7 @@ use crate::marks::Mark;
 use crate::membership::Recovery;
 use crate::membership::fence::{Fenced, fence};
 use crate::membership::redo::{self, HEADER_BYTES, Image, LOOK_BYTES, SLOTS_FOR_WRITES, Wanted};
-use crate::memory::chunks;
+use crate::memory::chunks::Entries;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, OpError};
 use crate::remote::address::Address;
@@ -263,15 +263,14 @@ impl Site<'_> {
         Ok(if is_dead { Suspect::Dead(seen.word) } else { Suspect::Gone })
     }
 
-    /// What the entry of a chunk says, if it is granted.
+    /// What the entry of a chunk says, if it is granted. `entries` has READ it with others.
     pub(crate) async fn read_grant(
         &self,
         lane: &Lane<'_>,
-        node: NodeId,
-        geometry: &NodeGeometry,
-        chunk: u32,
+        entries: &mut Entries,
+        (node, geometry, chunk): (NodeId, &NodeGeometry, u32),
     ) -> Result<Option<Grant>, OpError> {
-        let entry = chunks::read_entry(lane, node, geometry, chunk, self.room.start).await?.decode();
+        let entry = entries.entry(lane, node, geometry, chunk, self.room.start).await?.decode();
         Ok(if let Ok(ChunkEntry::Granted(grant)) = entry { Some(grant) } else { None })
     }
 

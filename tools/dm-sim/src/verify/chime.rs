@@ -90,6 +90,7 @@ impl TreeKind for Chime {
             Mutant::FAILED_UNSETTLED,
             Mutant::LOOKS_ONCE,
             Mutant::ONE_WINDOW_SWEPT,
+            Mutant::SWEEP_WITHOUT_ROOM,
             Mutant::HEARTBEAT_UNSEEN,
             Mutant::EMPTIED_UNJOINED,
             Mutant::SPLIT_AT_THE_END,

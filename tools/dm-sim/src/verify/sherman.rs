@@ -82,6 +82,7 @@ impl TreeKind for Sherman {
             Mutant::PINS_END_EARLY,
             Mutant::ITEMS_PINS_END_EARLY,
             Mutant::LEAVES_UNSWEPT,
+            Mutant::SWEEP_WITHOUT_ROOM,
             Mutant::ROOT_RACE_GIVES_UP,
             Mutant::SECOND_WITHOUT_IMAGE,
             Mutant::PIVOT_NOT_MAXIMUM,

@@ -10,6 +10,7 @@ use crate::run::block_on;
 use crate::verify::faults::{FaultKind, Planned};
 use crate::verify::wide::WideOption;
 use crate::workload::Workload;
+use dm_core::error::VerbError;
 use dm_core::lane::Lane;
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::catalog::IndexSet;
@@ -35,6 +36,11 @@ const HEARTBEATS_AWAITED: u32 = 64;
 
 /// Settlings of one lane that queue-pair errors may interrupt.
 const SETTLINGS_MAX: u32 = 1000;
+
+/// Whether a request failed. A step that pushes more requests than a submit can have is at fault itself.
+fn is_of_a_request(error: &OpError) -> bool {
+    matches!(error.cause, Cause::Verb(error) if error != VerbError::OVERFLOW)
+}
 
 impl<'a> Load<'a, '_> {
     /// Begins an operation that was invoked. A scan asks for `asked` records.
@@ -229,11 +235,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 }
             }
             (Doing::Serve, Ended::Served(answer, result)) => self.served(at, answer, result),
-            // After a failed request, the next sweep, turn or orphan collection does the work.
-            (Doing::Sweep(_), Ended::Swept(Err(OpError { cause: Cause::Verb(_), .. })))
-            | (Doing::Turn, Ended::Turned(Ok(()) | Err(OpError { cause: Cause::Verb(_), .. })))
-            | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_) | Err(OpError { cause: Cause::Verb(_), .. }))) => {
-            }
+            (Doing::Turn, Ended::Turned(Ok(()))) | (Doing::OrphanCollection, Ended::CollectedOrphans(Ok(_))) => {}
             (Doing::Sweep(of), Ended::Swept(Ok(swept))) => {
                 self.met[WideOption::Sweeps as usize] += u64::from(swept.row_free);
                 if swept.row_free && self.injected.dead.contains(&of) {
@@ -245,9 +247,9 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 Ok(()) => self.met[WideOption::Moves as usize] += u64::from(doing == Doing::Move),
                 // The owner was not at it, or has died; the row has not opened the index, or its compute node has died.
                 Err(OpError {
-                    cause: Cause::Deadline { .. } | Cause::NotOwner { .. } | Cause::BadInput(_) | Cause::Verb(_),
-                    ..
+                    cause: Cause::Deadline { .. } | Cause::NotOwner { .. } | Cause::BadInput(_), ..
                 }) => {}
+                Err(error) if is_of_a_request(&error) => {}
                 // It has not opened the index yet, and there is no room for its log.
                 Err(OpError { cause: Cause::PoolFull, .. }) if self.draw.wide.has(WideOption::SmallPool) => {}
                 Err(error) => self.fail(None, error),
@@ -255,7 +257,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             (Doing::Sweep(_), Ended::Swept(Err(error)))
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
-                self.fail(None, error);
+                // After a failed request, the next sweep, turn or orphan collection does the work.
+                if !is_of_a_request(&error) {
+                    self.fail(None, error);
+                }
             }
             (Doing::Settling(operation), Ended::Settled(result)) => match result {
                 Ok(()) => {
