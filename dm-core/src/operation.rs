@@ -583,6 +583,13 @@ pub enum Cause {
     /// No memory node has room for a node that this operation needs.
     #[error("the pool is full: no memory node has a free chunk")]
     PoolFull,
+    /// A memory node has no room for a node that this operation needs, and the index was opened so that its subtrees stay on
+    /// one memory node each ([`Subtrees::Whole`](crate::btree::Subtrees)). Others may have room.
+    #[error("memory node {} is full, and this index keeps each subtree on one memory node", node.0)]
+    NodeFull {
+        /// The memory node.
+        node: NodeId,
+    },
     /// A lock's holder seems dead, and a memory node did not confirm that it cannot write any more. Nothing was taken
     /// over.
     #[error("memory node {} cannot fence off compute-node row {}: {}", node.0, row.0, reply.name())]

@@ -1,16 +1,17 @@
 //! Scenarios of earlier bugs: each test describes its bug, and then runs it.
 
-use dm_core::btree::Options;
+use dm_core::btree::{Options, Subtrees};
 use dm_core::lane::{Lane, Stage};
 use dm_core::layout::LINE_BYTES;
 use dm_core::locks::ChainedRead;
 use dm_core::marks::Mark;
-use dm_core::operation::{Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Flags, Label, NodeId, Request, Space, Status, Verb};
-use dm_tests::client::{Progress, Steps, alone, on_test_bed};
+use dm_tests::client::{Client, Progress, Steps, alone, on_test_bed};
 use dm_tests::fabric::{AnyFabric, Failure, locks_taken, peek, poke};
 use dm_tests::subject::chime::ChimeSubject;
+use dm_tests::subject::dex::DexSubject;
 use dm_tests::subject::items::ItemsSubject;
 use dm_tests::subject::sherman::ShermanSubject;
 use dm_tests::subject::smart::SmartSubject;
@@ -668,4 +669,59 @@ fn reads_behind_a_wake(
             return together.unwrap_or(0);
         }
     }
+}
+
+/// Ranges of keys into which the creation of a DEX cuts all keys evenly, each with leaves of its own.
+const RANGES: u64 = 64;
+
+/// Inserts ascending keys until there is no memory for more: how many, and why.
+fn inserts_until_full(client: &mut Client<'_, '_>) -> (u64, Cause) {
+    for n in 0.. {
+        match client.run(OperationKind::Insert, n, 1, 0).result {
+            Ok(outcome) => assert_eq!(outcome, Outcome::Inserted),
+            Err(error) => {
+                assert_eq!(error.effect, Effect::None);
+                return (n, error.cause);
+            }
+        }
+    }
+    unreachable!("a pool has an end")
+}
+
+/// A DEX whose subtrees stay on one memory node each says which memory node is full, and goes on elsewhere. One whose subtrees
+/// need not has room as long as any memory node has.
+#[test]
+fn an_index_that_keeps_its_subtrees_whole_says_which_memory_node_is_full() {
+    let setup = |subtrees| {
+        let mut setup = Setup { nodes: 2, region_bytes: 1 << 20, ..Setup::new(Shape::words(2, 2)) };
+        setup.spending.log_lines = 64;
+        setup.spending.options.subtrees = subtrees;
+        setup
+    };
+    let mut anywhere = 0;
+    alone(&DexSubject, &Direct, &setup(Subtrees::Near), |client| {
+        let (inserted, cause) = inserts_until_full(client);
+        assert_eq!(cause, Cause::PoolFull);
+        anywhere = inserted;
+    });
+    alone(&DexSubject, &Direct, &setup(Subtrees::Whole), |client| {
+        let (inserted, cause) = inserts_until_full(client);
+        let Cause::NodeFull { node } = cause else { panic!("{cause}") };
+        assert!(inserted < anywhere, "{inserted} records on memory node {} alone, {anywhere} on both", node.0);
+        let (mut room, mut full) = (0, 0);
+        for range in 1..RANGES {
+            // More than a leaf has room for.
+            for n in 0..6 {
+                match client.run(OperationKind::Insert, (range << 58) + n, 1, 0).result {
+                    Ok(_) => room += 1,
+                    Err(error) => {
+                        assert_eq!(error, OpError { effect: Effect::None, cause });
+                        full += 1;
+                    }
+                }
+            }
+        }
+        assert!(room > 6 * RANGES / 4 && full > 0, "{room} inserted, {full} refused");
+        assert_eq!(client.validate().records, inserted + room);
+    });
 }

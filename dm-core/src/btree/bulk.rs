@@ -4,6 +4,7 @@
 //! is reserved by then, and is written, and its neighbour is appended to the level above. Nothing is visible until the
 //! root word is set.
 
+use super::Subtrees;
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of};
 use super::node::{self, Header, NodeFlags};
@@ -92,7 +93,7 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
     /// nodes wait until this compute node has departed, and another one collects them.
     async fn give_up(&self, lane: &Lane<'_>, load: &mut BulkLoad, why: Result<(), OpError>) -> Result<(), OpError> {
         let lost = core::mem::replace(load, BulkLoad::broken());
-        if let Err(OpError { cause: Cause::PoolFull | Cause::BadInput(_), .. }) = why {
+        if let Err(OpError { cause: Cause::PoolFull | Cause::NodeFull { .. } | Cause::BadInput(_), .. }) = why {
             self.give_load_back(lane, &lost, false).await?;
         }
         why
@@ -185,12 +186,12 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
     async fn allocate(&self, lane: &Lane<'_>, class: NodeClass, load: &BulkLoad) -> Result<UnlinkedNode, OpError> {
         let tree = self.tree();
         let mut near = tree.root_word.0;
-        if tree.options.keeps_subtrees {
+        if tree.options.subtrees != Subtrees::Spread {
             near = NodeId((load.subtrees as usize % tree.geometry.len().max(1)) as u16);
             tree.return_others(lane, near);
         }
         self.tree().reserve(lane, class, 1, near).await?;
-        lane.take_stock(class, near).ok_or(OpError::harmless(Cause::PoolFull))
+        lane.take_stock(class, near).ok_or_else(|| tree.no_memory(near).into_error())
     }
 
     /// The image of the node that is open on `level`.

@@ -151,10 +151,23 @@ pub struct Options {
     /// Inserts into one leaf run at the same time, too, and claim a cell by CAS (Dolphin only, keys and values of 8
     /// bytes; Dolphin section III.D). Off: each has the leaf for itself.
     pub shared_inserts: bool,
+    /// On which memory node a node is made.
+    pub subtrees: Subtrees,
+}
+
+/// On which memory node a node is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subtrees {
+    /// On any: an index spreads over the memory nodes chunk by chunk.
+    #[default]
+    Spread,
     /// A node that splits gets its right half on its own memory node, and the children of one parent of a bulk load are on one
-    /// memory node, with it (DEX section 3): a memory node's processor can walk from one to the other. Off: an index spreads
-    /// over the memory nodes chunk by chunk.
-    pub keeps_subtrees: bool,
+    /// memory node, with it (DEX section 3): a memory node's processor can walk from one to the other. If that memory node is
+    /// full, another one will do.
+    Near,
+    /// The same, but nowhere else: an operation that needs a node on a memory node that is full fails with
+    /// [`Cause::NodeFull`](crate::operation::Cause).
+    Whole,
 }
 
 impl Options {
@@ -180,7 +193,7 @@ impl Default for Options {
             rdwc: false,
             shared_updates: true,
             shared_inserts: false,
-            keeps_subtrees: false,
+            subtrees: Subtrees::default(),
         }
     }
 }

@@ -9,13 +9,14 @@
 //! A split whose sibling no parent can name leaves a chain that readers walk, and on a pool that is out of inner nodes
 //! that chain would grow until they give up.
 
-use super::Tree;
+use super::{Subtrees, Tree};
+use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, STOCK_NODES};
 use crate::marks::Mark;
 use crate::memory::chunks::{self, Want};
 use crate::memory::node_pool::Put;
 use crate::mutants::{Mutant, planted};
-use crate::operation::OpError;
+use crate::operation::{Cause, OpError};
 use crate::remote::chunk::Grant;
 use crate::remote::place::{NodeClass, UnlinkedNode};
 use crate::verbs::NodeId;
@@ -41,7 +42,7 @@ impl Tree<'_> {
     /// As [`Tree::prepare_to_split`], with chunks granted where the free lists are empty. `false`: the pool has no
     /// more.
     pub(crate) async fn reserve_to_split(&self, lane: &Lane<'_>, near: NodeId) -> Result<bool, OpError> {
-        if self.options.keeps_subtrees {
+        if self.options.subtrees != Subtrees::Spread {
             self.return_others(lane, near);
         }
         Ok(self.reserve(lane, NodeClass::Leaf, 1, near).await?
@@ -57,8 +58,8 @@ impl Tree<'_> {
         count: usize,
         near: NodeId,
     ) -> Result<bool, OpError> {
-        // Another memory node's memory will do, too, as soon as `near` has no more.
-        let mut anywhere = !self.options.keeps_subtrees;
+        // Another memory node's memory may do, too, as soon as `near` has no more.
+        let mut anywhere = self.options.subtrees == Subtrees::Spread;
         while lane.stocked(class) < count.min(STOCK_NODES) {
             if let Some(fresh) = self.take_node(lane, class, near, anywhere) {
                 if let Err(fresh) = lane.stock(class, fresh) {
@@ -73,11 +74,19 @@ impl Tree<'_> {
             }
             match self.grant_chunk(lane, class, near).await? {
                 Some(node) => anywhere |= node != near,
-                None if anywhere => return Ok(false),
+                None if anywhere || self.options.subtrees == Subtrees::Whole => return Ok(false),
                 None => anywhere = true,
             }
         }
         Ok(true)
+    }
+
+    /// The error of an operation that finds no memory for a node near `near`.
+    pub(crate) fn no_memory(&self, near: NodeId) -> Interrupt {
+        match self.options.subtrees {
+            Subtrees::Whole => OpError::harmless(Cause::NodeFull { node: near }).into(),
+            Subtrees::Near | Subtrees::Spread => Interrupt::NoMemory,
+        }
     }
 
     /// Takes a node from a free list. First, places that have waited long enough move from the limbo list to the free
@@ -99,13 +108,19 @@ impl Tree<'_> {
     }
 
     /// Gets a chunk for nodes of `class`, from the memory nodes in turn so that the index spreads over them all; of an index
-    /// that keeps subtrees together, from `near` if it has one. Returns whose it is. `None`: there is none.
+    /// that keeps subtrees together, from `near` if it has one, or from nowhere else. Returns whose it is. `None`: there is none.
     async fn grant_chunk(&self, lane: &Lane<'_>, class: NodeClass, near: NodeId) -> Result<Option<NodeId>, OpError> {
         let Some(request) = self.requests.next() else { return Ok(None) };
         // Classes alternate, so both spread over the memory nodes.
         let want = Want::new(Grant::new(self.owner, class.chunk_kind(), self.number, request));
-        let near = if self.options.keeps_subtrees { near } else { want.in_turn(self.geometry.len()) };
-        let granted = chunks::grant_any(lane, self.geometry, near, &want, self.scratch.small).await?;
+        let at = self.scratch.small;
+        let granted = match (self.options.subtrees, self.geometry.get(usize::from(near.0))) {
+            (Subtrees::Whole, Some(geometry)) => chunks::grant(lane, near, geometry, &want, at).await?,
+            (Subtrees::Whole | Subtrees::Near, _) => chunks::grant_any(lane, self.geometry, near, &want, at).await?,
+            (Subtrees::Spread, _) => {
+                chunks::grant_any(lane, self.geometry, want.in_turn(self.geometry.len()), &want, at).await?
+            }
+        };
         let Some(granted) = granted else { return Ok(None) };
         self.nodes.add_chunk(class, granted.node, granted.offset, granted.bytes);
         Ok(Some(granted.node))

@@ -195,7 +195,7 @@ fn of_cause(cause: Cause) -> dm_status {
         Cause::Corrupt { .. } | Cause::Checksum { .. } => dm_status::DM_CORRUPT,
         Cause::Deadline { .. } => dm_status::DM_TIMED_OUT,
         Cause::Retries { .. } => dm_status::DM_RETRIES,
-        Cause::PoolFull => dm_status::DM_POOL_FULL,
+        Cause::PoolFull | Cause::NodeFull { .. } => dm_status::DM_POOL_FULL,
         Cause::CannotFence { .. } => dm_status::DM_CANNOT_FENCE,
         Cause::Fenced => dm_status::DM_FENCED,
         Cause::LeaderLost => dm_status::DM_LOST,

@@ -56,10 +56,10 @@
 //! so there is no guard for a subtree, and no leaf that is cached elsewhere in it stands in the way. A change whose leaf is not
 //! known READs the inner nodes first. A walk that needs a node of another memory node says so
 //! ([`Answer::Elsewhere`](message::Answer::Elsewhere)), and the compute node goes on by itself. The children of a parent are on
-//! its memory node as long as that has memory ([`Options::keeps_subtrees`](crate::btree::Options::keeps_subtrees)). When it has
-//! none, a split takes memory of another memory node, and later walks end there; the paper does not say what happens then. When
-//! a parent splits, its right half is near the leaf that split, which is its left half's memory node unless a boundary of
-//! entries was between them.
+//! its memory node as long as that has memory ([`Subtrees`](crate::btree::Subtrees)). When it has none, a split takes memory
+//! of another memory node, and later walks end there; or, with [`Subtrees::Whole`](crate::btree::Subtrees), the operation
+//! fails and says which memory node is full. The paper does not say what happens then. When a parent splits, its right half
+//! is near the leaf that split, which is its left half's memory node unless a boundary of entries was between them.
 //!
 //! **Fabrics.** Memory nodes answer calls on shared memory, where they are processes, on RDMA devices, in the simulators, and in an
 //! image without an operating system (`tools/firmware`). Where

@@ -66,12 +66,12 @@ use super::ownership::load;
 use super::ownership::partition::{NotOwner, Partition, Tenure};
 use super::ownership::{LoadWord, Owner, OwnerWord};
 use super::parameters::{Parameters, Scratch};
-use crate::btree::Tree;
 use crate::btree::leaves::{Leaves, Looks, SPAN_MAX, key_of};
 use crate::btree::load::BulkLoad;
 use crate::btree::read::Target;
 use crate::btree::sweep::TreeLocks;
 use crate::btree::walk::Walk;
+use crate::btree::{Subtrees, Tree};
 use crate::dex::leaf::{Leaf, LeafMut, LeafShape};
 use crate::error::DecodeError;
 use crate::index::Index;
@@ -171,7 +171,9 @@ impl<'s> Dex<'s> {
         }
         let Parts { mut tree, store, owners, log, ring_lines, may_answer, levels } = parts;
         // So that a memory node's processor can walk.
-        tree.options.keeps_subtrees = true;
+        if tree.options.subtrees == Subtrees::Spread {
+            tree.options.subtrees = Subtrees::Near;
+        }
         let (needed, key_bytes) = (parameters.entries as usize, parameters.key_bytes);
         let found = owners.order.len().min(owners.cells.len()).min(owners.boundaries.len() / key_bytes);
         if found < needed {

@@ -64,7 +64,7 @@ impl Dex<'_> {
     /// [`Router::link`] uses.
     pub(super) async fn split(&self, lane: &Lane<'_>, left: Address, why: Why<'_>) -> Result<(), Interrupt> {
         if !self.tree.reserve_to_split(lane, left.node()).await? {
-            return Err(Interrupt::NoMemory);
+            return Err(self.tree.no_memory(left.node()));
         }
         let (frozen, lsn) = loop {
             let Some(name) = self.frame_to_split(lane, left, why).await? else { return Ok(()) };
@@ -80,7 +80,7 @@ impl Dex<'_> {
         };
         let Some(fresh) = lane.take_stock(NodeClass::Leaf, left.node()) else {
             self.thaw(lane, frozen).await?;
-            return Err(Interrupt::NoMemory);
+            return Err(self.tree.no_memory(left.node()));
         };
         lane.mark(Mark::LEAF_SPLIT);
         if fresh.version != 0 {

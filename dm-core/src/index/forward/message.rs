@@ -15,7 +15,7 @@ use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
-use crate::verbs::CALL_BYTES_MAX;
+use crate::verbs::{CALL_BYTES_MAX, NodeId};
 use core::ops::Range;
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -104,9 +104,13 @@ const NOT_OWNER: u8 = 1;
 const DEADLINE: u8 = 2;
 const POOL_FULL: u8 = 3;
 const OTHER: u8 = 4;
+const NODE_FULL: u8 = 5;
 
 /// Bytes behind [`DEADLINE`]: how long the operation had waited, in ns.
 const ELAPSED_BYTES: usize = size_of::<u64>();
+
+/// Bytes behind [`NODE_FULL`]: which memory node.
+const NODE_BYTES: usize = size_of::<NodeId>();
 
 const EFFECTS: [Effect; 3] = [Effect::None, Effect::Unknown, Effect::Done];
 
@@ -380,7 +384,7 @@ impl Serving {
         let place = self.next.saturating_sub(1);
         let is_elsewhere =
             |error: &OpError| matches!(error.cause, Cause::NotOwner { .. }) && error.effect == Effect::None;
-        let elapsed: [u8; ELAPSED_BYTES];
+        let (elapsed, full): ([u8; ELAPSED_BYTES], [u8; NODE_BYTES]);
         let mut head = AnswerHead {
             place: place.into(),
             outcome: FAILED,
@@ -417,6 +421,11 @@ impl Serving {
                         DEADLINE
                     }
                     Cause::PoolFull => POOL_FULL,
+                    Cause::NodeFull { node } => {
+                        full = node.0.to_le_bytes();
+                        behind = &full;
+                        NODE_FULL
+                    }
                     _ => OTHER,
                 };
             }
@@ -615,6 +624,10 @@ impl Said<'_> {
                     Err(failed(effect, Cause::Deadline { elapsed_ns }))
                 }
                 POOL_FULL => Err(failed(effect, Cause::PoolFull)),
+                NODE_FULL => {
+                    let node = NodeId(found.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes)));
+                    Err(failed(effect, Cause::NodeFull { node }))
+                }
                 _ => Err(failed(effect, Cause::AtOwner { row })),
             };
         }

@@ -240,7 +240,7 @@ impl Plan {
                 rdwc: with(With::Rdwc),
                 shared_updates: !without(Without::SharedUpdates),
                 shared_inserts: with(With::SharedInserts),
-                keeps_subtrees: false,
+                subtrees: Spending::default().options.subtrees,
             },
             ..Spending::default()
         };

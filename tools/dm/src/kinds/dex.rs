@@ -4,6 +4,7 @@ use super::{CommandLine, Options, Spans, Swept, Values};
 use crate::failure::Failure;
 use crate::notation::parse;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use dm_core::btree::Subtrees;
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::dex::serve::Level;
 use dm_core::layout::LINE_BYTES;
@@ -89,6 +90,11 @@ pub struct Bench {
     #[arg(long, value_name = "WHEN", default_value = "never", value_parser = PossibleValuesParser::new(MODES))]
     offload: String,
 
+    /// A memory node that is full refuses new nodes of a DEX, although another one has room, so that memory nodes' processors can
+    /// walk whole subtrees
+    #[arg(long)]
+    whole_subtrees: bool,
+
     /// Log of each compute node, in KiB of the pool; an eighth of a memory node at most: DEX
     #[arg(long, default_value_t = LOG_KIB, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 24))]
     log_kib: u64,
@@ -96,7 +102,7 @@ pub struct Bench {
 
 impl Options for Bench {
     const NAMES: &'static [&'static str] =
-        &["answers-at", "leaf-cache-mib", "leaf-admission", "one-fifo", "offload", "log-kib"];
+        &["answers-at", "leaf-cache-mib", "leaf-admission", "one-fifo", "offload", "whole-subtrees", "log-kib"];
 
     fn given(&self) -> Option<&'static str> {
         let given = [
@@ -105,6 +111,7 @@ impl Options for Bench {
             self.leaf_admission != 10,
             self.one_fifo,
             self.offload != "never",
+            self.whole_subtrees,
             self.log_kib != LOG_KIB,
         ];
         Self::NAMES.iter().zip(given).find_map(|(name, given)| given.then_some(*name))
@@ -139,6 +146,9 @@ impl CommandLine for Parameters {
         spending.level = level.unwrap_or_default();
         let mode = Mode::ALL.into_iter().find(|mode| mode.name() == options.offload);
         spending.offload = mode.unwrap_or_default();
+        if options.whole_subtrees {
+            spending.options.subtrees = Subtrees::Whole;
+        }
         spending.page_cache_bytes = options.leaf_cache_mib << 20;
         spending.admission = Admission::per_10_000(100 * options.leaf_admission as u16);
         spending.cooling = if options.one_fifo { Cooling::OneFifo } else { Cooling::Map };
@@ -151,6 +161,7 @@ impl CommandLine for Parameters {
             level => format!("answers at {level}"),
         }];
         said.extend((options.offload != "never").then(|| format!("offload {}", options.offload)));
+        said.extend(options.whole_subtrees.then(|| "whole subtrees".to_owned()));
         said.extend(options.one_fifo.then(|| "one FIFO".to_owned()));
         said.extend((options.leaf_admission != 10).then(|| format!("leaf admission {} %", options.leaf_admission)));
         said

@@ -271,6 +271,8 @@ fn outcomes_and_errors_come_back() {
     let full = back(Effect::Done, Cause::PoolFull);
     let of = |effect, cause| Err(OpError { effect, cause });
     assert_eq!(full, [of(Effect::None, Cause::PoolFull), of(Effect::Done, Cause::PoolFull)]);
+    let full = Cause::NodeFull { node: NodeId(0x1234) };
+    assert_eq!(back(Effect::Done, full), [of(Effect::None, full), of(Effect::Done, full)]);
     let late = Cause::Deadline { elapsed_ns: 123 };
     assert_eq!(back(Effect::Unknown, late), [of(Effect::None, late), of(Effect::Unknown, late)]);
     assert_eq!(back(Effect::None, Cause::Fenced), [of(Effect::None, at_owner); 2]);
