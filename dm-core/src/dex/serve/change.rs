@@ -36,7 +36,7 @@ use crate::remote::address::Address;
 /// What a look at the leaf has decided and done.
 pub(super) enum Decided {
     /// `lsn`: of the change; or, if nothing is `changed`, for which the answer waits.
-    /// `emptied`: the change has taken the last record of a leaf that is in a frame.
+    /// `emptied`: the change has taken the last record of the leaf, which may be joined to another one.
     Done { outcome: Outcome, lsn: Lsn, changed: bool, emptied: bool },
     /// The leaf has to split first.
     NoRoom,
@@ -177,8 +177,7 @@ impl Dex<'_> {
             let Some(record) = record_of(step, arguments) else {
                 return Ok(Look::Seen(unchanged(outcome, step, leaf::lsn(&self.leaf, image))));
             };
-            let emptied =
-                outcome == Outcome::Deleted && before.records() == 1 && !self.begins_entry(image, arguments.key());
+            let emptied = self.empties(&before, image, outcome, arguments.key());
             let stage = || self.stage(tenure, record);
             let mut writing = match page.record(self.log.floor(), stage)? {
                 Ok(writing) => writing,
@@ -191,9 +190,12 @@ impl Dex<'_> {
         self.store.change(lane, name, || self.partition().holds(tenure), decide).unwrap_or_else(Look::Refused)
     }
 
-    /// Whether the leaf of a key is the leftmost one of its entry, which is joined to none.
-    fn begins_entry(&self, image: impl Bytes, key: &[u8]) -> bool {
-        Cursor::at(node::LOW_AT).compare(image, self.partition().range_of(key).0).is_eq()
+    /// Whether a change with that outcome takes the last record of the leaf `before` with that image, and the leaf may be joined
+    /// to its left neighbour: the leftmost one of an entry is joined to none.
+    fn empties<B: Bytes>(&self, before: &Leaf<'_, B>, image: impl Bytes, outcome: Outcome, key: &[u8]) -> bool {
+        outcome == Outcome::Deleted
+            && before.records() == 1
+            && !Cursor::at(node::LOW_AT).compare(image, self.partition().range_of(key).0).is_eq()
     }
 
     /// As [`Dex::decide_in_frame`], of a leaf that is not admitted. Its image in the scratch is WRITTEN next.
@@ -208,7 +210,9 @@ impl Dex<'_> {
             Ok(FenceCheck::Here) => {}
             judged => return Look::of(judged.map(Err)),
         }
-        let (outcome, step) = plan(&Leaf::new(&self.leaf, image), kind, arguments);
+        let before = Leaf::new(&self.leaf, &*image);
+        let (outcome, step) = plan(&before, kind, arguments);
+        let emptied = self.empties(&before, &*image, outcome, arguments.key());
         if record_of(step, arguments).is_none() {
             // All that it has is in its page.
             return Look::Seen(unchanged(outcome, step, Lsn::NONE));
@@ -220,7 +224,7 @@ impl Dex<'_> {
             Ok(lsn) => {
                 step::make(&self.leaf, image, step, (arguments.key(), arguments.value()), lsn);
                 raise_node_version(image);
-                Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied: false })
+                Look::Seen(Decided::Done { outcome, lsn, changed: true, emptied })
             }
             Err(full) => Look::Seen(Decided::Full(full)),
         }

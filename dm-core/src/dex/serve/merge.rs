@@ -55,17 +55,22 @@ impl Dex<'_> {
     /// Joins the leaf at `emptied`, which covers the operation's key, to its left neighbour, if that can be done now. The
     /// operation's own result stands, whatever comes of it.
     pub(super) async fn join_emptied(&self, lane: &Lane<'_>, emptied: Address, tenure: Tenure) {
-        if lane.must_settle() {
-            // Helping a split has failed, and may have left the lock of this parent: the lane would queue behind itself.
+        if planted(Mutant::EMPTIED_UNJOINED) {
             return;
         }
-        lane.end_change(self.try_join(lane, emptied, tenure).await);
+        // If helping a split has failed, the lock of this parent may be left: the lane would queue behind itself.
+        let joined = if lane.must_settle() { Ok(false) } else { self.try_join(lane, emptied, tenure).await };
+        if !matches!(joined, Ok(true)) {
+            lane.mark(Mark::EMPTIED_STAYS);
+        }
+        lane.end_change(joined.map(|_| ()));
     }
 
-    async fn try_join(&self, lane: &Lane<'_>, emptied: Address, tenure: Tenure) -> Result<(), Interrupt> {
+    /// `false`: not now.
+    async fn try_join(&self, lane: &Lane<'_>, emptied: Address, tenure: Tenure) -> Result<bool, Interrupt> {
         let tree = &self.tree;
         let found = tree.locate_parent(lane, &self.plan.key).await?.map(|cursor| cursor.address);
-        let Some(parent) = found else { return Ok(()) };
+        let Some(parent) = found else { return Ok(false) };
         let (parent, _) = tree.acquire_parent(lane, parent).await?;
         let joined = self.join_below(lane, &parent, emptied, tenure).await;
         if let Err(failed @ OpError { cause: Cause::Verb(_), .. }) = joined {
@@ -73,11 +78,10 @@ impl Dex<'_> {
             return Err(failed.into());
         }
         tree.release_parent(lane, parent).await?;
-        if let Some(fresh) = joined? {
-            lane.mark(Mark::MERGE);
-            tree.give_back_again(lane, NodeClass::Leaf, fresh);
-        }
-        Ok(())
+        let Some(fresh) = joined? else { return Ok(false) };
+        lane.mark(Mark::MERGE);
+        tree.give_back_again(lane, NodeClass::Leaf, fresh);
+        Ok(true)
     }
 
     /// `None`: not now.

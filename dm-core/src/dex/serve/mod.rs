@@ -38,8 +38,9 @@
 //! # What is served
 //!
 //! Point operations on keys of this compute node's entries, and scans of them. A key of another entry is refused with
-//! [`Cause::NotOwner`]; [`crate::index::forward`] has the owner execute the operation then. Leaves that split are linked as in every B+-tree. A leaf that was emptied is joined to its left
-//! neighbour, unless it is the leftmost one of its parent or of its entry.
+//! [`Cause::NotOwner`]; [`crate::index::forward`] has the owner execute the operation then. Leaves that split are linked as in
+//! every B+-tree. A leaf that was emptied, cached or not, is joined to its left neighbour, unless it is the leftmost one of its
+//! parent or of its entry, or a memory node's processor made the change.
 
 mod answer;
 mod change;

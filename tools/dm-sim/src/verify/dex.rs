@@ -29,6 +29,9 @@ use dm_host::assembly::Spending;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dex;
 
+/// Entries of the ownership table for each compute node, at most.
+const ENTRIES_PER_NODE_MAX: u64 = 3;
+
 impl TreeKind for Dex {
     const NAME: &'static str = "dex";
     /// Its places are not collected.
@@ -73,7 +76,13 @@ impl TreeKind for Dex {
 
     /// Those of the log and of ownership; of other rooms those that other kinds do not run.
     fn mutants() -> Vec<Mutant> {
-        [dm_core::dex::mutants::DECLARED, dm_core::pages::mutants::DECLARED, dm_core::index::mutants::DECLARED].concat()
+        let rooms = [
+            &[Mutant::EMPTIED_UNJOINED],
+            dm_core::dex::mutants::DECLARED,
+            dm_core::pages::mutants::DECLARED,
+            dm_core::index::mutants::DECLARED,
+        ];
+        rooms.concat()
     }
 
     /// Each needs two things at once, which histories seldom have, and which a unit test arranges: an owner is silent for longer
@@ -102,6 +111,11 @@ impl TreeKind for Dex {
         None
     }
 
+    /// An entry begins with a leaf that is joined to none. What a memory node changes by a call, it does not count.
+    fn lasting_leaves(case: &TreeCase) -> Option<u64> {
+        (case.spending.offload == Mode::Never).then_some(ENTRIES_PER_NODE_MAX * case.compute_nodes as u64)
+    }
+
     /// Those of a log ring: a ring has more lines than are staged.
     fn chunks_at_once(case: &TreeCase) -> u32 {
         let lines = RING_LINES_MIN.max(STAGING_LINES_MIN as u64 + 1);
@@ -112,7 +126,7 @@ impl TreeKind for Dex {
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let nodes = draw.lanes.len() as u64;
         // An entry or several for each compute node; the last key of the histories has an entry, too.
-        let entries = nodes * [1, 1, 2, 3][rng.below(4) as usize];
+        let entries = nodes * [1, 1, 2, ENTRIES_PER_NODE_MAX][rng.below(4) as usize];
         let entries = entries.min(u64::from(draw.keys)) as u32;
         let key_bytes = [8, 8, 8, 16][rng.below(4) as usize];
         let parameters = Parameters {

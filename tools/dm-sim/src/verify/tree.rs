@@ -218,6 +218,12 @@ pub trait TreeKind: Copy {
         0
     }
 
+    /// Leaves that stay even if they are empty. `None`: the lane that empties a leaf may not know that it does. An index begins
+    /// with an empty leaf.
+    fn lasting_leaves(_: &TreeCase) -> Option<u64> {
+        Some(1)
+    }
+
     /// See [`Subject::draw`].
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase;
 
@@ -376,16 +382,14 @@ impl<K: TreeKind> Subject for Bounded<K> {
     }
 
     fn unaccounted(&self, case: &TreeCase, census: &Census, stayed: u64) -> Option<String> {
-        // Of what nobody owns leaves stay at the ends of entries.
-        let tree = case.pool().tree().filter(|_| !K::HAS_OWNERS)?;
+        let tree = case.pool().tree()?;
         let levels_max = levels_max(census, tree.inner.span);
         if u64::from(census.levels) > levels_max {
             return Some(format!("{} levels, and inner nodes for {levels_max}", census.levels));
         }
-        // An index begins with an empty leaf.
-        let empty_max = stayed.max(1);
-        (census.empty_leaves > empty_max)
-            .then(|| format!("{} empty leaves, and {stayed} were left", census.empty_leaves))
+        let lasting = K::lasting_leaves(case)?;
+        (census.empty_leaves > stayed + lasting)
+            .then(|| format!("{} empty leaves: {lasting} last, and {stayed} were left", census.empty_leaves))
     }
 
     fn small_pool(&self, case: &TreeCase, config: &Config, memories: &Memories, chunks: u32) -> Option<Vec<usize>> {
