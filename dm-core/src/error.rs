@@ -45,6 +45,11 @@ pub enum DecodeError {
     Corrupt(&'static str),
 }
 
+impl DecodeError {
+    /// An entry that is not in use is zero, in every kind of leaf. If it is not, it may be one that was.
+    pub(crate) const UNUSED_NOT_ZERO: Self = Self::Corrupt("bytes of a record in an entry that is not in use");
+}
+
 /// A driver's call of a [`Port`](crate::port::Port) that does not follow the order of the port's documentation. Except
 /// for [`Misuse::Dropped`], such a call has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

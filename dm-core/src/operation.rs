@@ -640,9 +640,19 @@ pub struct KeyStart {
 impl KeyStart {
     /// Of `key`.
     pub fn of(key: &[u8]) -> Self {
-        let mut start = [0; KEY_START_BYTES];
-        start.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
-        Self { start, bytes: key.len() as u16 }
+        Self::of_key_of(key.len(), key)
+    }
+
+    /// Of a key of `bytes` bytes that begins with `start`.
+    pub(crate) fn of_key_of(bytes: usize, start: &[u8]) -> Self {
+        let mut kept = [0; KEY_START_BYTES];
+        kept.iter_mut().zip(start).for_each(|(to, from)| *to = *from);
+        Self { start: kept, bytes: bytes as u16 }
+    }
+
+    /// As much of the key as it has.
+    pub(crate) fn start(&self) -> &[u8] {
+        self.start.get(..self.bytes.into()).unwrap_or(&self.start)
     }
 }
 

@@ -18,17 +18,22 @@
 //! **What is found.** Each record that an operation returns has the checksum that it was stored with, or the operation ends with
 //! [`Cause::Checksum`], which names the key, and has changed nothing: in gets, scans, inserts and conditional operations that return
 //! what is there, so also in dumps, and in `dm check`. This is how bytes are found that have changed in a leaf, in a block, in a
-//! cache or on the way. If the owner of a key executes the operation, it compares the checksum, and the caller's error is
-//! [`Cause::AtOwner`]. An upsert, an update or a delete of that key does not look at the value, and
-//! repairs it.
+//! cache or on the way. If the owner of a key executes the operation, it compares the checksum, and the caller gets its error. An
+//! upsert, an update or a delete of that key does not look at the value, and repairs it.
 //!
-//! **What is not found.** The mark that an entry is in use: in Sherman and DEX, bit 4 of the entry's control byte; in CHIME, the two
-//! bits *live* and *dead* of its state, if both change (one alone contradicts the bitmap); in Dolphin, the state byte of a value cell.
-//! If damage clears the mark of an entry, operations do not find its record. If damage sets the mark of an entry whose record was
-//! deleted, operations find that record again. A delete leaves key, value and checksum in the entry, so a walk cannot tell either
-//! entry from a sound one. SMART has no such mark. A record of
-//! one time that replaces a later one of the same key, such as a whole leaf of yesterday, has a checksum that fits, too. And a get
-//! finds nothing where the entry's key has changed; a scan finds that entry, and fails.
+//! The mark that an entry is in use has no checksum. But an entry that is not in use is zero: a delete leaves the key only where
+//! others are found by it (CHIME, Dolphin), and never the value. If damage clears a mark, the walk of a dump and of `dm check` finds
+//! bytes of a record in an entry that is not in use. If damage sets one, value and checksum are zero, which does not fit: of a key of
+//! zeros never, of another key of CHIME or Dolphin as seldom as any checksum fits by chance. SMART's checksum of a leaf covers its
+//! state.
+//!
+//! So a dump that walks, and ends with success, has the records of the index: none more, none less, none that differs.
+//!
+//! **What is not found.** Damage that leaves what a writer could have written: a record of one time in the place of a later one of the
+//! same key, such as a whole leaf of yesterday; or an entry all of whose bytes are zero by now (of CHIME and Dolphin: value, checksum
+//! and mark), as if its record had been deleted. Without a walk, a lost mark is not found: a get of that key finds nothing, nor does
+//! a scan, or a dump of an index in use. And a get finds nothing where the entry's key has changed; a scan finds that entry, and
+//! fails.
 //!
 //! **What it costs.** Four bytes a record, so a leaf of the paper's size has fewer: of 8-byte keys and values 46 in Sherman, where it
 //! has 57 without. No round trip. On shared memory, with keys and values of 8 bytes, a local handle and 20,000 records, in turns within

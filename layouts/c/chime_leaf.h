@@ -3,8 +3,8 @@
 // After the header, groups of H entries, each behind a replica of what a reader of a part has to know. A replica and
 // an entry begin with a version byte: NV low, EV high, as the version bytes of lines. A key's home is its CityHash64
 // (version 1.1) modulo the span; it lies in one of the H entries from there on, cyclically. For H > 8 the bitmap takes
-// both bytes, and generation, dead and live a third one behind it. The lock word has a line of its own behind the
-// image.
+// both bytes, and generation, dead and live a third one behind it. The value of a dead entry is zero, and so are key and
+// value of one that is neither dead nor live. The lock word has a line of its own behind the image.
 
 #ifndef DM_LAYOUT_CHIME_LEAF_H
 #define DM_LAYOUT_CHIME_LEAF_H

@@ -2,7 +2,7 @@
 
 // After the header, `span` entries of 1 + K + V bytes. A WRITE of one entry covers its stored bytes from the
 // control byte to the end, version bytes of lines in between included, and raises the entry version by one in all of
-// them. A delete clears `occupied` and leaves key and value as they are.
+// them. A delete clears `occupied`, and makes key and value zero: so is every entry that is not in use.
 
 #ifndef DM_LAYOUT_SHERMAN_LEAF_H
 #define DM_LAYOUT_SHERMAN_LEAF_H

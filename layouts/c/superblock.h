@@ -129,7 +129,7 @@ struct dm_superblock {
 
 // constants
 
-#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(3) // what this describes
+#define DM_SUPERBLOCK_FORMAT_VERSION UINT64_C(4) // what this describes
 #define DM_SUPERBLOCK_SUPERBLOCK_ROOM_BYTES UINT64_C(4096) // kept for the superblock
 #define DM_SUPERBLOCK_HEAP_ALIGN_BYTES UINT64_C(4096) // chunk 0 begins at, and chunks are, multiples of this
 #define DM_SUPERBLOCK_ROW_COUNT UINT64_C(128) // compute-node rows of a new pool

@@ -291,7 +291,7 @@ mod tests {
                 leaf.vacate(slot);
                 touched.add(home);
             } else {
-                leaf.set_state(slot, how);
+                leaf.delete(slot);
             }
             touched.add(slot);
             self.records.remove(&key);

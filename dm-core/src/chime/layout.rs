@@ -33,8 +33,9 @@
 //! alone, without a replica, tells whether it is of the leaf that a pointer means
 //! ([`chime_entries`](crate::manual::chime_entries)).
 //!
-//! **Dead records.** A delete leaves key and bitmap bit and says *dead*. [`super::hop`] says when the entry may be used
-//! again, and [`chime_neighborhoods`](crate::manual::chime_neighborhoods) why.
+//! **Dead records.** A delete leaves key and bitmap bit, says *dead*, and makes the value zero. [`super::hop`] says when the
+//! entry may be used again, and [`chime_neighborhoods`](crate::manual::chime_neighborhoods) why. An empty entry has a zero for a
+//! key, too. So an entry whose state was lost shows: the walk finds bytes where there should be none.
 
 mod change;
 mod shape;
@@ -89,7 +90,7 @@ pub const ENTRY_FIELDS: &[Field] = &[
     Field::bits(0, 4, 4, "entry version", "EV; repeated in the version byte of each line the entry reaches into"),
     Field::bits(1, 0, 8, "bitmap", "bit o: a key whose home is this entry lies o entries further on"),
     Field::bits(1, 8, 6, "generation", "of the leaf's address; the next one in a leaf that is out of the tree"),
-    Field::bits(1, 14, 1, "dead", "the entry holds a record that was deleted"),
+    Field::bits(1, 14, 1, "dead", "the entry holds the key of a record that was deleted; its value is zero"),
     Field::bits(1, 15, 1, "live", "the entry holds a record"),
     Field::bytes(3, 8, "key", "K bytes, memcmp order"),
     Field::bytes(11, 8, "value", "V bytes"),
@@ -470,7 +471,7 @@ impl<'a> Leaf<'a> {
     }
 
     /// Checks a quiet leaf with these fences: versions, replicas, every key in its neighborhood and within the fences,
-    /// none twice, bitmaps exact. Returns its records.
+    /// none twice, bitmaps exact, zeros where no record is. Returns its records.
     pub fn check(&self, low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
         self.settled()?;
         let version = stripes::node_version(self.image).ok_or(DecodeError::Torn)?;
@@ -493,6 +494,16 @@ impl<'a> Leaf<'a> {
             bits += self.bitmap(slot).count_ones() as usize;
             if self.state(slot) != State::Empty && self.displacement(slot) >= self.shape.neighborhood {
                 return Err(DecodeError::Corrupt("a key outside the neighborhood of its home"));
+            }
+            let (key_bytes, value_bytes) = (self.shape.key_bytes, self.shape.value_bytes);
+            let at = self.shape.entry_at(slot) + self.shape.key_at();
+            let is_zero = match self.state(slot) {
+                State::Live => true,
+                State::Dead => stripes::is_erased(self.image, at + key_bytes, value_bytes),
+                State::Empty => stripes::is_erased(self.image, at, key_bytes + value_bytes),
+            };
+            if !is_zero {
+                return Err(DecodeError::UNUSED_NOT_ZERO);
             }
         }
         let (records, dead) = (self.records(), self.dead());

@@ -86,7 +86,7 @@
 //!   key that lies behind it into the leaf twice.
 //! - **Every entry whose bytes change raises its EV**, the home whose bitmap changes included, so that a mixture is
 //!   noticed.
-//! - **Deletes** leave dead records; the paper clears the entry, and then readers can miss a key.
+//! - **Deletes** leave dead keys; the paper clears the entry, and then readers can miss a key.
 //! - **A leaf in which no hop makes room is rearranged** before it is split, and splits at the median of its records if
 //!   that makes room for the new one on its side: after random inserts leaves are 65 % full (H = 8), instead of 59 %.
 //!   Readers do not notice: a record is always within the neighborhood of its home.

@@ -16,4 +16,6 @@ crate::mutants::declare_mutants! {
     BITMAP_UNCHECKED = "bitmap-unchecked",
     /// A neighborhood counts as part of the leaf that the parent names, whatever its generation.
     LIFE_UNCHECKED = "life-unchecked",
+    /// A delete leaves the value in its entry.
+    DEAD_VALUE_LEFT = "dead-value-left",
 }

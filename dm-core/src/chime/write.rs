@@ -473,7 +473,7 @@ impl Chime<'_> {
                 touched.add(slot);
             }
             Outcome::Deleted => {
-                leaf.set_state(slot, State::Dead);
+                leaf.delete(slot);
                 touched.add(slot);
                 if planted(Mutant::DELETE_EMPTIES) {
                     leaf.vacate(slot);

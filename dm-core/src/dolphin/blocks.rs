@@ -89,8 +89,9 @@ impl Dolphin<'_> {
         self.seal(lane);
         let bytes = self.scratch.block_stride;
         let place = self.tree.carve(lane, way.patient, NodeClass::Inner, near, bytes).await?;
-        // Tells the block from those that were here before, as far as its bits go.
-        let generation = (lane.next_turn() >> 8) as u16;
+        // Tells the block from those that were here before, as far as its bits go. It is not 0: so a name has two bytes or more
+        // that are not, and damage of one byte does not make it 0, which means *absent*.
+        let generation = (lane.next_turn() >> 8) as u16 | 1;
         let built = lane.port().with(|scratch| {
             let name = BlockPointer::new(place, generation)?;
             let (arguments, image) = self.plan.arguments_and(self.scratch.fresh_block(), scratch).ok()?;

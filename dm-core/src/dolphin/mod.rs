@@ -99,7 +99,7 @@
 //! - **No reverse pointers.** A replaced node would have to rewrite every child. Generation, bounds and RETIRED say the
 //!   same without a repair.
 //! - **A key is bound once in a leaf's life, and deletes leave it.** The paper clears key and value: an update that is
-//!   late then changes another key's value. The value cell says whether the record is there.
+//!   late then changes another key's value. The value cell says whether the record is there; a delete clears it.
 //! - **Absent is a word that the leaf chooses**, and no reserved value: every value can be stored, and every key.
 //! - **Inserts are exclusive.** The paper claims a key cell by CAS beside other writers; a reader then finds the key
 //!   with the value of nobody. The paper's inserts are a technique that is off by default; ours (`claim`) WRITEs

@@ -82,4 +82,6 @@ crate::mutants::declare_mutants! {
     FLOOR_ABOVE = "floor-above",
     /// A shared insert that finds its key bound by another lane WRITEs the value there.
     CLAIM_OF_ANOTHER = "claim-of-another",
+    /// A delete leaves the value in its cell.
+    ABSENT_VALUE_LEFT = "absent-value-left",
 }

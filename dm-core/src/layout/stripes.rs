@@ -149,6 +149,27 @@ pub fn write_to<B: BytesMut + ?Sized>(image: &mut B, at: usize, bytes: &[u8]) {
     }
 }
 
+/// Makes `bytes` payload bytes from `at` on zero.
+pub(crate) fn erase<B: BytesMut + ?Sized>(image: &mut B, at: usize, bytes: usize) {
+    const ZEROS: [u8; LINE_PAYLOAD_BYTES] = [0; LINE_PAYLOAD_BYTES];
+    let end = at + bytes;
+    for at in (at..end).step_by(ZEROS.len()) {
+        write_to(image, at, &ZEROS[..ZEROS.len().min(end - at)]);
+    }
+}
+
+/// Whether `bytes` payload bytes from `at` on are zero.
+pub(crate) fn is_erased(image: impl Bytes, at: usize, bytes: usize) -> bool {
+    let mut here = Cursor::at(at);
+    for _ in 0..bytes {
+        if here.byte(image) != 0 {
+            return false;
+        }
+        here = here.forward(1);
+    }
+    true
+}
+
 /// Compares the payload bytes from `at` on with `bytes`.
 #[inline]
 pub fn compare(image: &[u8], at: usize, bytes: &[u8]) -> core::cmp::Ordering {
@@ -395,6 +416,18 @@ mod tests {
             assert_eq!(image[line * 64], 0xAA, "version byte of line {line} was overwritten");
         }
         assert_eq!(compare(&image, 11, &bytes), core::cmp::Ordering::Equal);
+    }
+
+    #[test]
+    fn what_is_erased_is_zero_and_version_bytes_stay() {
+        for (at, bytes) in [(0, 1), (11, 8), (60, 8), (62, 130), (63, 63), (100, 0)] {
+            let mut image = vec![0xAA; 256];
+            assert_eq!(is_erased(&*image, at, bytes), bytes == 0);
+            erase(&mut *image, at, bytes);
+            assert!(is_erased(&*image, at, bytes));
+            assert_eq!(image.iter().filter(|byte| **byte == 0).count(), bytes, "{bytes} bytes from {at} on");
+            assert!(image.iter().step_by(64).all(|byte| *byte == 0xAA), "version bytes");
+        }
     }
 
     #[test]

@@ -21,8 +21,9 @@ use zerocopy::IntoBytes;
 /// First bytes of a region of this engine.
 pub const MAGIC: [u8; 8] = *b"dm-pool\n";
 
-/// The format version that this code reads and writes.
-pub const FORMAT_VERSION: u32 = 3;
+/// The format version that this code reads and writes. Before version 4, entries that were not in use had the bytes of deleted
+/// records.
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Bytes reserved for the superblock. It may grow within its page without moving anything.
 pub const SUPERBLOCK_ROOM_BYTES: u64 = 4096;

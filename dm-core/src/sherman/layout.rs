@@ -13,6 +13,9 @@
 //! ```
 //!
 //! Occupancy is a bit of the entry, not a reserved key or value, so one WRITE of one entry inserts, updates or deletes.
+//!
+//! **A free entry is zero** but for its version: a new leaf is, and a WRITE that takes a record out makes key and value zero with
+//! the bit. So an entry whose bit was lost shows: the walk finds bytes where there should be none.
 
 use crate::btree::node;
 use crate::error::DecodeError;
@@ -215,10 +218,16 @@ impl<'a> Leaf<'a> {
         order.len()
     }
 
-    /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice. Returns its
-    /// records.
+    /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice, free entries zero.
+    /// Returns its records.
     pub fn check(&self, low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
         self.all_whole()?;
+        let record_bytes = self.shape.key_bytes + self.shape.value_bytes;
+        let is_free = |slot: &usize| !self.is_occupied(*slot);
+        let is_zero = |slot| stripes::is_erased(self.image, self.shape.entry_at(slot) + 1, record_bytes);
+        if !(0..self.shape.span).filter(is_free).all(is_zero) {
+            return Err(DecodeError::UNUSED_NOT_ZERO);
+        }
         let mut slots = [0; SPAN_MAX];
         let count = self.sorted(low, high, &mut slots);
         if count != self.records() {
@@ -386,8 +395,11 @@ impl<'a, B: BytesMut + ?Sized> LeafMut<'a, B> {
         self.touch(slot, true);
     }
 
-    /// Removes the record in `slot`; its bytes stay.
+    /// Removes the record in `slot`: its bytes become zero.
     pub fn clear(&mut self, slot: usize) {
+        let left = if planted(Mutant::DELETE_LEAVES_VALUE) { self.shape.value_bytes } else { 0 };
+        let record_bytes = self.shape.key_bytes + self.shape.value_bytes;
+        stripes::erase(self.image, self.shape.entry_at(slot) + 1, record_bytes - left);
         self.touch(slot, false);
     }
 }
@@ -450,6 +462,33 @@ mod tests {
             assert_eq!(leaf.view().find(&7u64.to_be_bytes()), Ok(Some(0)));
             leaf.clear(0);
             assert_eq!(leaf.view().records(), 0);
+        }
+    }
+
+    /// The leaf does not begin at the key of zeros: one that has such an entry may have that record.
+    #[test]
+    fn a_free_entry_is_zero_and_a_bit_that_says_something_else_is_told() {
+        for (key_bytes, value_bytes) in [(8, 8), (24, 100)] {
+            let shape = LeafShape::with_bytes(key_bytes, value_bytes, 1024);
+            let mut image = vec![0; shape.bytes];
+            let (low, key) = (vec![1; key_bytes], vec![7; key_bytes]);
+            for slot in 0..shape.span {
+                let mut leaf = LeafMut::new(&shape, &mut image);
+                leaf.put(slot, &key, &vec![9; value_bytes]);
+                leaf.clear(slot);
+                assert_eq!(leaf.view().check(&low, None), Ok(0));
+                leaf.put(slot, &key, &vec![0; value_bytes]);
+                assert_eq!(leaf.view().check(&low, None), Ok(1));
+                for mark_of in 0..shape.span {
+                    let mut damaged = image.clone();
+                    damaged[stripes::stored_offset(shape.entry_at(mark_of))] ^= OCCUPIED;
+                    let found = Leaf::new(&shape, &damaged).check(&low, None);
+                    let outside = DecodeError::Corrupt("a record outside its leaf's fences");
+                    let told = if mark_of == slot { DecodeError::UNUSED_NOT_ZERO } else { outside };
+                    assert_eq!(found, Err(told), "the bit of {mark_of}, where {slot} is in use");
+                }
+                LeafMut::new(&shape, &mut image).clear(slot);
+            }
         }
     }
 

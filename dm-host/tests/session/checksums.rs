@@ -1,10 +1,21 @@
 //! Indexes that store a checksum with each record. What the checksums find is tested where dumps are, and in `dm_host::checked`.
 
-use crate::session_support::{options, pool_here};
+use crate::key;
+use crate::session_support::{options, pool_here, small_pages};
+use dm_core::operation::Cause;
 use dm_core::registry::KINDS;
-use dm_core::remote::catalog::{FEATURE_CHECKSUMS, FEATURE_ITEMS};
+use dm_core::remote::catalog::{FEATURE_CHECKSUMS, FEATURE_ITEMS, IndexKind};
+use dm_core::remote::superblock::PoolPlan;
+use dm_core::verbs::{NodeId, Space};
+use dm_host::fabric::shm::ShmOptions;
+use dm_host::memory_node::RemoteNode;
+use dm_host::pool::{Pool, format, pool_id};
 use dm_host::prelude::*;
+use dm_host::region::{Backing, LineMode, Region, RegionSpec};
+use dm_host::session::{Session, SessionError};
 use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
 
 fn refused(index: IndexOptions) -> String {
     index.parameters().unwrap_err().to_string()
@@ -69,4 +80,75 @@ fn what_is_stored_is_found_both_ways_and_by_many_at_once() {
             assert_eq!(last, found);
         }
     }
+}
+
+/// A pool of one memory node in this process, and its memory.
+fn pool_with_memory() -> (Arc<Pool>, Arc<RemoteNode>) {
+    let (region_bytes, device_bytes, mode) = (8 << 20, 4096, LineMode::Sequence);
+    let region = Region::create(&RegionSpec { region_bytes, device_bytes, mode, backing: Backing::Memfd }).unwrap();
+    let plan = PoolPlan {
+        pool_id: pool_id("here").unwrap(),
+        pool_incarnation: 1,
+        node: NodeId(0),
+        nodes: 1,
+        region_bytes,
+        chunk_bytes: 64 << 10,
+        lock_count: 128,
+        device_bytes: u64::from(device_bytes),
+        redo_row_bytes: 0,
+        index_count: 15,
+    };
+    region.write_image(0, &format(&plan).unwrap()).unwrap();
+    let memory = Arc::new(RemoteNode::in_process(region));
+    (Arc::new(Pool::of(vec![("here".into(), Arc::clone(&memory))], ShmOptions::default()).unwrap()), memory)
+}
+
+fn cause_of<T: std::fmt::Debug>(result: Result<T, SessionError>) -> Cause {
+    match result.unwrap_err() {
+        SessionError::Operation(error) => error.cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whoever asks is told what is damaged, also where the owner of the key executes the operation: the caller once got an error that
+/// said nothing of it.
+#[test]
+fn a_caller_is_told_what_the_owner_of_a_damaged_record_finds() {
+    let (pool, memory) = pool_with_memory();
+    let parameters = IndexOptions::new().kind(IndexKind::Dex).fixed_bytes(8, 8).checksums().parameters().unwrap();
+    let open = || Session::open_or_create(&pool, "index", parameters, &small_pages()).unwrap();
+    let first = open();
+    let value = |n: u64| (0xabcd_ef01_2345_0000 + n).to_be_bytes();
+    for n in 0..100 {
+        first.insert(&key(n), &value(n)).wait().unwrap();
+    }
+    first.close();
+    let mut heap = vec![0; 8 << 20];
+    memory.region().area(Space::Host).read(0, &mut heap).unwrap();
+    // The leaf has key and value side by side, unless the end of a line is between them. So has the log.
+    let places = |n: u64| {
+        let record = [&key(n)[..], &value(n)].concat();
+        heap.windows(16).enumerate().filter(|(_, at)| *at == record).map(|(at, _)| at as u64).collect::<Vec<_>>()
+    };
+    let damaged = (0..6).max_by_key(|n| places(*n).len()).unwrap();
+    for at in places(damaged) {
+        memory.region().write_image(at + 15, &[heap[at as usize + 15] ^ 1]).unwrap();
+    }
+    let (there, other_key) = (key(damaged), key(damaged ^ 1));
+    let (owner, other) = (open(), open());
+    assert_eq!(owner.get(&other_key).wait().unwrap(), Some(value(damaged ^ 1).to_vec()), "it owns the keys now");
+    let told = cause_of(owner.get(&there).wait());
+    assert!(matches!(told, Cause::Checksum { .. }), "{told:?}");
+    assert_eq!(cause_of(other.get(&there).wait()), told);
+    assert_eq!(cause_of(other.insert(&there, &value(1)).wait()), told);
+    assert_eq!(cause_of(other.delete_if(&there, &value(1)).wait()), told);
+    let scanned: Result<Vec<_>, _> = other.scan(Bound::Unbounded, Bound::Unbounded).collect();
+    assert_eq!(cause_of(scanned), told);
+    assert_eq!(cause_of(other.local().unwrap().get(&there)), told);
+    // An upsert repairs it, also there.
+    other.upsert(&there, &value(8)).wait().unwrap();
+    assert_eq!(other.get(&there).wait().unwrap(), Some(value(8).to_vec()));
+    assert_eq!(other.scan(Bound::Unbounded, Bound::Unbounded).count_records(), Ok(100));
+    other.close();
+    owner.close();
 }

@@ -95,9 +95,6 @@ fn chime_leaf() {
         let mut image = vec![0; shape.bytes];
         node::start(&mut image, &header(0), &key(0, shape.key_bytes), Some(&key(200, shape.key_bytes)));
         let mut leaf = chime::layout::LeafMut::new(&shape, &mut image);
-        for slot in 0..shape.span {
-            leaf.set_state(slot, chime::layout::State::Empty);
-        }
         for number in 0..shape.span {
             // Where its hash puts it, if that is free.
             let key = key(number, shape.key_bytes);

@@ -61,8 +61,17 @@ impl<'a> LeafMut<'a> {
         self.shape
     }
 
+    /// Says that the record in `slot` was deleted. Its key and its bit stay, its value becomes zero.
+    pub fn delete(&mut self, slot: usize) {
+        if !planted(Mutant::DEAD_VALUE_LEFT) {
+            let at = self.shape.entry_at(slot) + self.shape.key_at() + self.shape.key_bytes;
+            stripes::erase(self.image, at, self.shape.value_bytes);
+        }
+        self.set_state(slot, State::Dead);
+    }
+
     /// Sets the state of `slot`; its bytes stay.
-    pub fn set_state(&mut self, slot: usize, state: State) {
+    pub(crate) fn set_state(&mut self, slot: usize, state: State) {
         let state = match state {
             State::Empty => 0,
             State::Live => LIVE_BIT,
@@ -137,6 +146,8 @@ impl<'a> LeafMut<'a> {
     pub(crate) fn vacate(&mut self, slot: usize) {
         let home = self.view().home_of(slot);
         self.set_bit(home, self.shape.distance(home, slot), false);
+        let at = self.shape.entry_at(slot) + self.shape.key_at();
+        stripes::erase(self.image, at, self.shape.key_bytes + self.shape.value_bytes);
         self.set_state(slot, State::Empty);
     }
 

@@ -24,7 +24,7 @@
 //!
 //! **A record is there** if its key cell has the key and its value cell is not *absent*. How a value cell says so
 //! depends on the values: for words it is one value that this leaf has chosen and that no value in it equals; a longer
-//! one has a state byte; a block's name is 0. The leaf chooses one of the [`SPAN_MAX`] + 1 greatest words, so the head
+//! one has a state byte, and is zero if it is absent; a block's name is 0. The leaf chooses one of the [`SPAN_MAX`] + 1 greatest words, so the head
 //! names it by a byte. A writer whose value is the chosen one makes the change exclusively, and rebuilds the leaf with
 //! another choice. A key cell that is not bound has a key outside the bounds, so no search finds it.
 //!
@@ -477,6 +477,12 @@ impl<'a> Leaf<'a> {
         for cell in 0..self.shape.span {
             let key = self.key(cell);
             let there = self.value(cell)? != Value::Absent;
+            if !there && self.shape.kind == ValueKind::Inline {
+                let content = self.image.get(self.shape.content_of(cell)).unwrap_or_default();
+                if content.iter().any(|&byte| byte != 0) {
+                    return Err(DecodeError::UNUSED_NOT_ZERO);
+                }
+            }
             if cell >= bound {
                 if there || key.iter().any(|&byte| byte != bounds.unbound()) {
                     return Err(DecodeError::Corrupt("a cell in use behind one that is not"));
@@ -627,7 +633,8 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Says in value cell `cell` that the record is absent.
+    /// Says in value cell `cell` that the record is absent. A value with a state byte becomes zero: if damage makes the state of a
+    /// record that is there *absent*, the walk finds its value.
     pub fn remove(&mut self, cell: usize) {
         let at = self.shape.value_at(cell);
         match self.shape.kind {
@@ -635,7 +642,13 @@ impl<'a> LeafMut<'a> {
                 let absent = self.absent();
                 self.set(at, &absent);
             }
-            ValueKind::Inline => self.set(at, &[0]),
+            ValueKind::Inline => {
+                self.set(at, &[0]);
+                let content = self.shape.content_of(cell);
+                if let Some(content) = self.image.get_mut(content).filter(|_| !planted(Mutant::ABSENT_VALUE_LEFT)) {
+                    content.fill(0);
+                }
+            }
             ValueKind::Block => self.set(at, &[0; 8]),
         }
     }

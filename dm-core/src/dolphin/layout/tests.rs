@@ -247,6 +247,43 @@ fn a_leaf_that_nobody_writes_is_found() {
     assert!(Leaf::new(&shape, &image, ADDRESS, INDEX).unwrap().value(0).is_err());
 }
 
+/// Each value of a state byte: of a record that is there, of one that was deleted, of a cell without a key.
+#[test]
+fn a_value_cell_whose_state_was_lost_is_told() {
+    let bounds = Bounds::new(&[], tile(128, 255)).unwrap();
+    for value_bytes in [9, 12, 63] {
+        let shape = LeafShape::new(8, value_bytes).unwrap();
+        let check = |image: &[u8]| Leaf::new(&shape, image, ADDRESS, INDEX).unwrap().check();
+        let mut image = start(&shape, bounds, 0);
+        let mut leaf = LeafMut::new(&shape, &mut image);
+        for cell in 0..2 {
+            leaf.bind(cell, &[200 + cell as u8; 8]);
+            assert!(leaf.put(cell, &vec![7; value_bytes]));
+        }
+        leaf.remove(1);
+        assert_eq!(check(&image), Ok(1));
+        for state in 0..=u8::MAX {
+            for (cell, was) in [(0, 1), (1, 0), (2, 0)] {
+                let mut damaged = image.clone();
+                damaged[shape.value_at(cell)] = state;
+                let told = match (cell, state) {
+                    _ if state == was => Ok(1),
+                    (0, 0) => Err(DecodeError::UNUSED_NOT_ZERO),
+                    // A record that was deleted comes back with a value of zeros.
+                    (1, 1) => Ok(2),
+                    (2, 1) => Err(DecodeError::Corrupt("a cell in use behind one that is not")),
+                    _ => Err(DecodeError::Corrupt("a value in no known state")),
+                };
+                assert_eq!(check(&damaged), told, "cell {cell}, state {state}");
+            }
+        }
+        // Bytes where no key is.
+        let mut damaged = image.clone();
+        damaged[shape.content_of(3).end - 1] = 1;
+        assert_eq!(check(&damaged), Err(DecodeError::UNUSED_NOT_ZERO));
+    }
+}
+
 #[test]
 fn blocks_come_back_and_others_do_not() {
     let name = BlockPointer::new(place(0x12340), 77).unwrap();

@@ -4,7 +4,8 @@
 //!  request: header (24 bytes) │ operations: head (4 bytes) │ the parts that its kind has, in the order of `Part`, each of the
 //!                             │                              index's length
 //!  answer:  header (8 bytes)  │ answers: head (8 bytes) │ the value that was found, or the records of a page, or where the range
-//!                             │                           of another owner begins, or how long the operation had waited
+//!                             │                           of another owner begins, or how long the operation had waited, or
+//!                             │                           where something is damaged
 //!                             │ places of operations that were not begun (2 bytes each)
 //! ```
 //!
@@ -12,7 +13,8 @@
 //! behind them are those that were not begun. Each operation of a request is in the answer, once.
 
 use crate::mutants::{Mutant, planted};
-use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
+use crate::operation::{Cause, Effect, KeyStart, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
+use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{CALL_BYTES_MAX, NodeId};
@@ -104,13 +106,19 @@ const NOT_OWNER: u8 = 1;
 const DEADLINE: u8 = 2;
 const POOL_FULL: u8 = 3;
 const OTHER: u8 = 4;
+/// Cause: a memory node, whose number is behind it, is full.
 const NODE_FULL: u8 = 5;
+/// Cause: remote bytes that no writer produces; their address is behind it.
+const CORRUPT: u8 = 6;
+/// Cause: a record that does not have its checksum. Behind it, of a scan, how the record's key begins; else it is the operation's.
+const CHECKSUM: u8 = 7;
 
-/// Bytes behind [`DEADLINE`]: how long the operation had waited, in ns.
+/// What is wrong with remote bytes that another compute node has found.
+const FOUND_BY_OWNER: &str = "the compute node that owns the key found it damaged";
+
+/// Bytes behind [`DEADLINE`]: how long the operation had waited, in ns. As many are behind [`CORRUPT`] and
+/// [`NODE_FULL`].
 const ELAPSED_BYTES: usize = size_of::<u64>();
-
-/// Bytes behind [`NODE_FULL`]: which memory node.
-const NODE_BYTES: usize = size_of::<NodeId>();
 
 const EFFECTS: [Effect; 3] = [Effect::None, Effect::Unknown, Effect::Done];
 
@@ -384,7 +392,7 @@ impl Serving {
         let place = self.next.saturating_sub(1);
         let is_elsewhere =
             |error: &OpError| matches!(error.cause, Cause::NotOwner { .. }) && error.effect == Effect::None;
-        let (elapsed, full): ([u8; ELAPSED_BYTES], [u8; NODE_BYTES]);
+        let word: [u8; ELAPSED_BYTES];
         let mut head = AnswerHead {
             place: place.into(),
             outcome: FAILED,
@@ -409,22 +417,31 @@ impl Serving {
             Err(error) if is_elsewhere(error) && !self.scans => return self.leave(place, answer),
             Err(error) => {
                 head.effect = error.effect as u8;
-                head.cause = match error.cause {
+                head.cause = match &error.cause {
                     Cause::NotOwner { .. } if self.scans => {
                         // Where the range of another owner begins, if the scan found nothing in front of it.
                         behind = plan.part(scratch, Part::Key);
                         NOT_OWNER
                     }
                     Cause::Deadline { elapsed_ns } => {
-                        elapsed = elapsed_ns.to_le_bytes();
-                        behind = &elapsed;
+                        word = elapsed_ns.to_le_bytes();
+                        behind = &word;
                         DEADLINE
                     }
                     Cause::PoolFull => POOL_FULL,
                     Cause::NodeFull { node } => {
-                        full = node.0.to_le_bytes();
-                        behind = &full;
+                        word = u64::from(node.0).to_le_bytes();
+                        behind = &word;
                         NODE_FULL
+                    }
+                    Cause::Corrupt { address, .. } => {
+                        word = address.to_bits().to_le_bytes();
+                        behind = &word;
+                        CORRUPT
+                    }
+                    Cause::Checksum { key } => {
+                        behind = if self.scans { key.start() } else { &[] };
+                        CHECKSUM
                     }
                     _ => OTHER,
                 };
@@ -611,6 +628,7 @@ impl Said<'_> {
         let garbled = garbled(operation.kind, row);
         if head.outcome == FAILED {
             let effect = EFFECTS.get(usize::from(head.effect)).copied().ok_or(garbled)?;
+            let word = || found.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             return match head.cause {
                 NOT_OWNER if effect == Effect::None => {
                     // A scan that found nothing goes on where another one's range begins, which is never in front.
@@ -619,14 +637,16 @@ impl Said<'_> {
                     }
                     Ok(Answer::Elsewhere)
                 }
-                DEADLINE => {
-                    let elapsed_ns = found.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-                    Err(failed(effect, Cause::Deadline { elapsed_ns }))
-                }
+                DEADLINE => Err(failed(effect, Cause::Deadline { elapsed_ns: word() })),
                 POOL_FULL => Err(failed(effect, Cause::PoolFull)),
-                NODE_FULL => {
-                    let node = NodeId(found.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes)));
-                    Err(failed(effect, Cause::NodeFull { node }))
+                NODE_FULL => Err(failed(effect, Cause::NodeFull { node: NodeId(word() as u16) })),
+                CORRUPT => {
+                    let address = Address::from_bits(word());
+                    Err(failed(effect, Cause::Corrupt { address, what: FOUND_BY_OWNER }))
+                }
+                CHECKSUM => {
+                    let start = if is_scan { found } else { plan.part(scratch, Part::Key) };
+                    Err(failed(effect, Cause::Checksum { key: KeyStart::of_key_of(plan.key_bytes, start) }))
                 }
                 _ => Err(failed(effect, Cause::AtOwner { row })),
             };

@@ -74,10 +74,10 @@ impl TreeKind for Dex {
         cases::all()
     }
 
-    /// Those of the log and of ownership; of other rooms those that other kinds do not run.
+    /// Those of the log and of ownership; of other rooms those that other kinds do not run, and one that entries of leaves show.
     fn mutants() -> Vec<Mutant> {
         let rooms = [
-            &[Mutant::EMPTIED_UNJOINED],
+            &[Mutant::EMPTIED_UNJOINED, Mutant::DELETE_LEAVES_VALUE],
             dm_core::dex::mutants::DECLARED,
             dm_core::pages::mutants::DECLARED,
             dm_core::index::mutants::DECLARED,

@@ -30,10 +30,11 @@ const WALKS: usize = 3;
     after_help = "Examples:\n  dm check --pool /run/dm/0,/run/dm/1\n  dm check --pool /run/dm/0 --json | jq '.indexes[] | select(.state != \"sound\")'\n\n\
                         What is verified: the pool's tables; of each index, that every pointer leads to a node of this index and \
                         level, that the ranges of keys of neighbours and parents meet, that keys are in their node's range, and all checksums \
-                        there are. Not noticed: a byte that changed within one entry, where no checksum covers it. Indexes whose \
+                        there are; and that entries that are not in use are zero, so that one that lost the mark that it is shows. Not \
+                        noticed: a byte that changed within one entry, where no checksum covers it. Indexes whose \
                         leaves are single records have checksums of them, and values of any length have some from 15 bytes on. Of an index \
-                        that was created with --checksums all records are scanned, too, and a change of a key or a value is noticed; not \
-                        noticed is a change of the mark that an entry is in use: a record is missing, or one that was deleted is back. \
+                        that was created with --checksums all records are scanned, too, and any change is noticed but for bytes of another \
+                        time: a leaf as it was once, or an entry that is all zero as after a delete. \
                         Where keys have owners, only --records scans. Keys of any length to which no link leads are \
                         noted, since others may have written meanwhile; with --records they are damage.\n\
                         Safe on a pool in use. A walk ends at the first damage: an index may have more.\n\

@@ -23,11 +23,21 @@
 //! **Damage.** The index is walked first, which checks all that its nodes say of each other. The records have to
 //! ascend, and their number has to be that of the walk. This does not detect a change of one entry that fits everything
 //! else. SMART has no such change: the checksum of a leaf covers its record. An entry of the other indexes has no
-//! checksum. Undetected damage may change its value, its key (between the same fences or bounds; in CHIME, within the
-//! same neighborhood), or the mark that it is in use. Each damaged entry affects one record. In an index with checksums of
-//! records ([`dm_host::checked`]), only that mark is left: the record is missing, or one that was deleted is
-//! back. With keys of any length, an
-//! entry may lead to many records. It has a checksum, and the walk counts records to which no entry leads
+//! checksum. Undetected damage may change its value, or its key (between the same fences or bounds; in CHIME, within the
+//! same neighborhood). An entry that is not in use is zero, so its walk finds one that lost the mark that it is. Left are:
+//!
+//! | | one record less | one more |
+//! |---|---|---|
+//! | Sherman, DEX | one whose key and value are zero | key and value zero, if its leaf begins at the key of zeros |
+//! | CHIME | one whose value is zero | one that was deleted, with a value of zeros |
+//! | Dolphin, values of 8 bytes | one whose value becomes the leaf's word for *absent* | one that was deleted, with any value |
+//! | Dolphin, values of 9 to 63 bytes | one whose value is zero | one that was deleted, with a value of zeros |
+//! | Dolphin, longer values | one all of whose name of a block becomes zero | none |
+//! | any length | one all of whose slot becomes zero | none |
+//!
+//! Each damaged entry affects one record. In an index with checksums of records ([`dm_host::checked`]) neither a value nor a key
+//! changes undetected, no record comes back, and none is lost but where all bytes of its entry become zero. With keys of any length,
+//! an entry may lead to many records. It has a checksum, and the walk counts records to which no entry leads
 //! ([`Census::at_rest`](dm_core::operation::Census::at_rest)). `dm dump --help` says so to its reader.
 
 mod parts;
@@ -72,10 +82,11 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   What is verified: the index is walked before it is dumped, as by dm check; keys ascend; and there are as many records \
                   as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
                   What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
-                  has another value or another key then, or one record more or less. Indexes whose leaves are single records have \
-                  checksums of them, and values of any length have some from 15 bytes on. If the index was created with --checksums, each \
-                  record has one, and a dump has no other value and no other key; a change of the mark that an entry is in use \
-                  still goes unnoticed: a record is missing, or one that was deleted is back. With keys of any length, an entry may lead to \
+                  has another value or another key then; with Dolphin, if values have one size, perhaps one record more or less. An entry \
+                  that is not in use is zero, so the walk finds one that lost the mark that it is. Indexes whose leaves are single records \
+                  have checksums of them, and values of any length have some from 15 bytes on. If the index was created with --checksums, \
+                  each record has one, and a dump that succeeds has all records as they were stored, but for bytes of another time: a leaf \
+                  as it was once, or an entry that is all zero as after a delete. With keys of any length, an entry may lead to \
                   all keys that begin with the same 55 bytes: it has a checksum, and the dump fails if it is lost. With --in-use only \
                   checksums and the order of keys are verified."
 )]

@@ -80,8 +80,8 @@ pub(super) const CHIME_LEAF: Structure = Structure {
     text: "After the header, groups of H entries, each behind a replica of what a reader of a part has to know. A replica and\n\
            an entry begin with a version byte: NV low, EV high, as the version bytes of lines. A key's home is its CityHash64\n\
            (version 1.1) modulo the span; it lies in one of the H entries from there on, cyclically. For H > 8 the bitmap takes\n\
-           both bytes, and generation, dead and live a third one behind it. The lock word has a line of its own behind the\n\
-           image.",
+           both bytes, and generation, dead and live a third one behind it. The value of a dead entry is zero, and so are key and\n\
+           value of one that is neither dead nor live. The lock word has a line of its own behind the image.",
     tables: &[
         ("replica; offsets from the replica", REPLICA_FIELDS),
         ("entry, keys and values of 8 bytes; offsets from the entry", ENTRY_FIELDS),
@@ -107,7 +107,9 @@ pub(super) const CHIME_LEAF: Structure = Structure {
         for (key, home, slot, state) in [(1u64, 0, 0, State::Live), (2, 1, 2, State::Live), (3, 2, 3, State::Dead)] {
             leaf.put(slot, &key.to_be_bytes(), &(key + 0x100).to_le_bytes());
             leaf.set_bit(home, slot - home, true);
-            leaf.set_state(slot, state);
+            if state == State::Dead {
+                leaf.delete(slot);
+            }
             touched.add(slot);
             touched.add(home);
         }
@@ -130,7 +132,7 @@ pub(super) const CHIME_LEAF: Structure = Structure {
             ("entry 0", "bitmap 0b01, Live, key 0x1 of home 0, value 0x101"),
             ("entry 1", "bitmap 0b10, empty"),
             ("entry 2", "bitmap 0b10, Live, key 0x2 of home 1, value 0x102"),
-            ("entry 3", "bitmap 0b00, Dead, key 0x3 of home 2, value 0x103"),
+            ("entry 3", "bitmap 0b00, Dead, key 0x3 of home 2, value 0x0"),
             ("vacancy", "0x5"),
         ];
         vec![Sample::new("two records, and one that was deleted", &image, &values)]

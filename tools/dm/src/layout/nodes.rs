@@ -208,7 +208,7 @@ pub(super) const SHERMAN_LEAF: Structure = Structure {
     title: "leaf of a Sherman index: unsorted entries",
     text: "After the header, `span` entries of 1 + K + V bytes. A WRITE of one entry covers its stored bytes from the\n\
            control byte to the end, version bytes of lines in between included, and raises the entry version by one in all of\n\
-           them. A delete clears `occupied` and leaves key and value as they are.",
+           them. A delete clears `occupied`, and makes key and value zero: so is every entry that is not in use.",
     tables: &[("entry, keys and values of 8 bytes; offsets from the entry", ENTRY_FIELDS)],
     constants: &[
         ("first entry", LEAF.entry_at(0) as u64, "payload offset, keys of 8 bytes"),

@@ -78,7 +78,7 @@ pub(super) const SUPERBLOCK: Structure = Structure {
             Sample::new(
                 "a superblock of format version 1 is refused",
                 other_version.as_bytes(),
-                &[("error", "format version 1; this program reads version 3")],
+                &[("error", "format version 1; this program reads version 4")],
             ),
         ]
     },

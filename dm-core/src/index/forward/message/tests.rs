@@ -1,12 +1,17 @@
 use super::*;
 use crate::mutants::with_planted;
+use crate::verbs::NodeId;
 extern crate std;
 use std::vec;
 use std::vec::Vec;
 
 fn plan() -> ScratchPlan {
-    let mut plan = ScratchPlan::new(8, 16);
-    plan.page = plan.take(4 * 24);
+    plan_for_keys_of(8)
+}
+
+fn plan_for_keys_of(key_bytes: usize) -> ScratchPlan {
+    let mut plan = ScratchPlan::new(key_bytes, 16);
+    plan.page = plan.take(4 * (key_bytes + 16));
     plan
 }
 
@@ -275,6 +280,21 @@ fn outcomes_and_errors_come_back() {
     assert_eq!(back(Effect::Done, full), [of(Effect::None, full), of(Effect::Done, full)]);
     let late = Cause::Deadline { elapsed_ns: 123 };
     assert_eq!(back(Effect::Unknown, late), [of(Effect::None, late), of(Effect::Unknown, late)]);
+    let damaged = |what| Cause::Corrupt { address: Address::new(NodeId(1), 0x4000, 3), what };
+    let found = of(Effect::None, damaged(FOUND_BY_OWNER));
+    assert_eq!(back(Effect::None, damaged("a node that overlaps another")), [found; 2]);
+    // Of other operations than scans it is the caller's key.
+    let checksum = |key: &[u8]| Cause::Checksum { key: KeyStart::of(key) };
+    let mine = scratch(&plan, 0);
+    let key = plan.part(&mine, Part::Key);
+    assert_eq!(back(Effect::None, checksum(key)), [of(Effect::None, checksum(key)); 2]);
+    for key in [&b"8 bytes."[..], b"a key of 20 bytes..."] {
+        let plan = plan_for_keys_of(key.len());
+        let result = Err(OpError::harmless(checksum(key)));
+        let message = answer_to(&plan, OperationKind::Scan, &result, &scratch(&plan, 11));
+        let answer = decode_answer(&message, &Operation::scan(2), ROW, &plan, &mut scratch(&plan, 0));
+        assert_eq!(answer, of(Effect::None, checksum(key)));
+    }
     assert_eq!(back(Effect::None, Cause::Fenced), [of(Effect::None, at_owner); 2]);
 }
 
