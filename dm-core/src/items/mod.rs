@@ -66,8 +66,8 @@
 //! - A link stays when its layer is empty, and so does the unlinked layer that a crash left. Each is an entry of the
 //!   index below. A census counts what no link leads to. It takes a layer without a link for one that a crash left if it
 //!   has one entry, which names a block ([`Census::left_layers`]), and for damage if it has anything else
-//!   ([`Census::unlinked_entries`]). So damage that loses the link to a layer with one such entry goes unseen: one record
-//!   is missing.
+//!   ([`Census::unlinked_entries`]). So damage that loses the link to a layer with one such entry looks like a crash: a dump
+//!   and a check of the index say how many there are.
 //! - If a request of a step failed, and others have changed the entry before settling looks at it, one block is lost.
 //!   It is counted ([`Mark::BLOCK_LOST`]). Blocks that are retired while the free list is full are lost, too. Lost
 //!   blocks are collected when they are an eighth of what was granted, or when memory is short.

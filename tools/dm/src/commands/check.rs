@@ -186,15 +186,22 @@ fn walk(tool: &mut Tool<'_, '_, '_, '_>, records: bool) -> Result<Census, WalkEr
 
 /// What else a walk has counted. `at_rest`: nobody wrote meanwhile.
 fn note(census: &Census, at_rest: bool) -> Option<String> {
-    let Census { unlinked_entries, left_layers, .. } = *census;
+    let Census { unlinked_entries, .. } = *census;
     if unlinked_entries > 0 && !at_rest {
         let entries = counted_as(unlinked_entries, "entry", "entries");
         return Some(format!(
             "{entries} without a link: damage, unless others wrote meanwhile (--records, while nobody does, decides)"
         ));
     }
-    (left_layers > 0)
-        .then(|| format!("{} left by crashes, which is no damage", counted_as(left_layers, "layer", "layers")))
+    left(census)
+}
+
+/// What a walk cannot decide: a record to which no link leads is what a crash has left, or its link is lost.
+pub(super) fn left(census: &Census) -> Option<String> {
+    (census.left_layers > 0).then(|| {
+        let layers = counted_as(census.left_layers, "layer", "layers");
+        format!("{layers} of one record without a link: left by a crash, or damage has cut that record off")
+    })
 }
 
 /// Damage of what all indexes share.

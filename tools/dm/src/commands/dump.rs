@@ -38,11 +38,13 @@
 //! Each damaged entry affects one record. In an index with checksums of records ([`dm_host::checked`]) neither a value nor a key
 //! changes undetected, no record comes back, and none is lost but where all bytes of its entry become zero. With keys of any length,
 //! an entry may lead to many records. It has a checksum, and the walk counts records to which no entry leads
-//! ([`Census::at_rest`](dm_core::operation::Census::at_rest)). `dm dump --help` says so to its reader.
+//! ([`Census::at_rest`](dm_core::operation::Census::at_rest)). One that is alone in its layer may have been left by a crash; a
+//! dump without it says so. `dm dump --help` has this for its reader.
 
 mod parts;
 mod put;
 
+use super::check::left;
 use super::destination::Destination;
 use crate::failure::{Failure, print};
 use crate::notation::{Format, show};
@@ -53,7 +55,7 @@ use crate::tool::{PoolArguments, Tool, with_tools};
 use crc::{CRC_32_ISO_HDLC, Crc, Digest};
 use dm_core::index::Index;
 use dm_core::items::parameters::Parameters as AnyLength;
-use dm_core::operation::RECORD_HEADER_BYTES;
+use dm_core::operation::{Census, RECORD_HEADER_BYTES};
 use dm_core::remote::catalog::IndexKind;
 use dm_host::kinds::IndexParameters;
 use dm_host::pool::PoolError;
@@ -168,18 +170,20 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         let mut destination = Destination::open(path)?;
         let [tool, ..] = &mut *tools else { return Err(Failure::Run("no lane".to_owned())) };
         tool.take_all_keys()?;
-        let wanted = if arguments.in_use { None } else { Some(walked(tool)?) };
-        let count = write_dump(tools, &mut destination, path, wanted)?;
+        let census = if arguments.in_use { None } else { Some(walked(tool)?) };
+        let count = write_dump(tools, &mut destination, path, census.map(|census| census.records))?;
         let is_file = matches!(destination, Destination::File { .. });
         destination.keep()?;
+        if let Some(left) = census.as_ref().and_then(left) {
+            eprintln!("note: {left}; it is not in the dump");
+        }
         if is_file { print(&format!("{} written to {}\n", counted(count, "record"), path.display())) } else { Ok(()) }
     })
 }
 
-/// Counts the records of an index that no other program writes to, by a walk that checks it.
-fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<u64, Failure> {
-    let census = tool.census().and_then(|census| census.at_rest().map_err(Failure::run));
-    census.map(|census| census.records).map_err(|failure| {
+/// Counts what an index has that no other program writes to, by a walk that checks it.
+fn walked(tool: &mut Tool<'_, '_, '_, '_>) -> Result<Census, Failure> {
+    tool.census().and_then(|census| census.at_rest().map_err(Failure::run)).map_err(|failure| {
         Failure::Run(format!("not sound, or written to meanwhile (then dump it with --in-use): {failure}"))
     })
 }
