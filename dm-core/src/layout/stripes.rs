@@ -425,7 +425,8 @@ mod tests {
             assert_eq!(is_erased(&*image, at, bytes), bytes == 0);
             erase(&mut *image, at, bytes);
             assert!(is_erased(&*image, at, bytes));
-            assert_eq!(image.iter().filter(|byte| **byte == 0).count(), bytes, "{bytes} bytes from {at} on");
+            let zeros: usize = image.iter().map(|byte| usize::from(*byte == 0)).sum();
+            assert_eq!(zeros, bytes, "{bytes} bytes from {at} on");
             assert!(image.iter().step_by(64).all(|byte| *byte == 0xAA), "version bytes");
         }
     }
