@@ -84,7 +84,7 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   What is verified: the index is walked before it is dumped, as by dm check; keys ascend; and there are as many records \
                   as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
                   What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
-                  has another value or another key then; with Dolphin, if values have one size, perhaps one record more or less. An entry \
+                  has another value or another key then; of some kinds, if values have one size, perhaps one record more or less. An entry \
                   that is not in use is zero, so the walk finds one that lost the mark that it is. Indexes whose leaves are single records \
                   have checksums of them, and values of any length have some from 15 bytes on. If the index was created with --checksums, \
                   each record has one, and a dump that succeeds has all records as they were stored, but for bytes of another time: a leaf \
