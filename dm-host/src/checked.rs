@@ -27,7 +27,8 @@
 //! zeros never, of another key of CHIME or Dolphin as seldom as any checksum fits by chance. SMART's checksum of a leaf covers its
 //! state.
 //!
-//! So a dump that walks, and ends with success, has the records of the index: none more, none less, none that differs.
+//! So a dump that walks, and ends with success, has the records of the index: none more, none less, none that differs. With keys of
+//! any length it says so if a record is alone in a layer without a link, as a crash may leave one.
 //!
 //! **What is not found.** Damage that leaves what a writer could have written: a record of one time in the place of a later one of the
 //! same key, such as a whole leaf of yesterday; or an entry all of whose bytes are zero by now (of CHIME and Dolphin: value, checksum

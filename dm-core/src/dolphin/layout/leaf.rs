@@ -24,9 +24,9 @@
 //!
 //! **A record is there** if its key cell has the key and its value cell is not *absent*. How a value cell says so
 //! depends on the values: for words it is one value that this leaf has chosen and that no value in it equals; a longer
-//! one has a state byte, and is zero if it is absent; a block's name is 0. The leaf chooses one of the [`SPAN_MAX`] + 1 greatest words, so the head
-//! names it by a byte. A writer whose value is the chosen one makes the change exclusively, and rebuilds the leaf with
-//! another choice. A key cell that is not bound has a key outside the bounds, so no search finds it.
+//! one has a state byte, and is zero if it is absent; a block's name is 0. The leaf chooses one of the [`SPAN_MAX`] + 1
+//! greatest words, so the head names it by a byte. A writer whose value is the chosen one makes the change exclusively, and
+//! rebuilds the leaf with another choice. A key cell that is not bound has a key outside the bounds, so no search finds it.
 //!
 //! **Torn images.** No line cuts a cell or the fixed part of the head, so each of them is of one instant (LINE_ATOMIC).
 //! Different cells may be of different instants, which does no harm: a key is bound once, so what a look at all key
