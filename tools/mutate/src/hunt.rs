@@ -100,10 +100,7 @@ pub fn run(arguments: &Arguments, root: &Path, state: &Path) -> io::Result<()> {
             if Instant::now() > until {
                 break;
             }
-            if !point.key.file.starts_with(&arguments.only)
-                || !known.reached.contains(&number)
-                || equivalent.iter().any(|entry| entry.is(&point.key))
-            {
+            if !known.reached.contains(&number) || equivalent.iter().any(|entry| entry.is(&point.key)) {
                 continue;
             }
             let Some(fate) = try_one(&known, state, point, arguments.stage)? else { continue };
@@ -153,7 +150,7 @@ fn measured(built: &Built, state: &Path, arguments: &Arguments) -> io::Result<Ve
     if arguments.table {
         return Ok(known);
     }
-    for run in runs::all(built)? {
+    for run in runs::all(built, &arguments.index)? {
         if run.2 > arguments.stage || known.iter().any(|other| other.name == run.0) {
             continue;
         }
@@ -173,7 +170,8 @@ fn lines<T: DeserializeOwned>(file: &Path) -> io::Result<Vec<T>> {
 /// The part of every file's points that was asked for, in an order in which every beginning is such a part of all files.
 fn choose(built: &Built, arguments: &Arguments) -> Vec<u32> {
     let mut files: BTreeMap<&str, Vec<(u64, u32)>> = BTreeMap::new();
-    for point in built.points.iter().filter(|point| !built.dropped.contains(&point.number)) {
+    let asked = built.points.iter().filter(|point| arguments.has(&point.key.file));
+    for point in asked.filter(|point| !built.dropped.contains(&point.number)) {
         let Key { file, function, kind, code, nth } = &point.key;
         let drawn = fnv(format!("{} {file} {function} {} {code} {nth}", arguments.seed, kind.name()).as_bytes());
         files.entry(file).or_default().push((drawn, point.number));

@@ -14,8 +14,8 @@
 //! takes 20 times as long as on clean code has failed, too: the mutant *hangs*.
 //!
 //! Results are kept in `target/mutate/results.jsonl`: a run that was stopped goes on, and a mutant that survived is tried
-//! with what it was not tried with. The table is [tests/mutants.md](../../../tests/mutants.md). Mutants that change nothing that
-//! is promised are listed in `tools/mutate/equivalent.md`, each with the reason; they are found again by their code, not by line
+//! with what it was not tried with. The table is [tests/mutants.md](../../../tests/mutants.md), that of DEX, its page store and
+//! its owners [tests/mutants-dex.md](../../../tests/mutants-dex.md). Mutants that change nothing that is promised are listed in `tools/mutate/equivalent.md`, each with the reason; they are found again by their code, not by line
 //! numbers.
 
 mod hunt;
@@ -43,9 +43,17 @@ pub struct Arguments {
     #[arg(long, default_value_t = 600)]
     minutes: u64,
 
-    /// Only files whose names begin so: of these, all points that are chosen
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only files whose names begin so: of these, all points that are chosen. The page is of them alone
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Histories and deaths of these indexes only, besides the unit tests
+    #[arg(long, value_delimiter = ',')]
+    index: Vec<String>,
+
+    /// The page to write
+    #[arg(long, default_value = "tests/mutants.md")]
+    page: String,
 
     /// The last stage of runs to try: 0 unit tests, 1 to 5 more and more histories and deaths
     #[arg(long, default_value_t = 5)]
@@ -58,6 +66,13 @@ pub struct Arguments {
     /// Show how this mutant, by its number in the table, fares in every run
     #[arg(long)]
     show: Option<u32>,
+}
+
+impl Arguments {
+    /// Whether `--only` asks for this file.
+    pub fn has(&self, file: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| file.starts_with(name))
+    }
 }
 
 fn main() -> io::Result<()> {

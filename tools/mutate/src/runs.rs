@@ -65,16 +65,19 @@ pub enum End {
     Hung,
 }
 
-/// All runs: names, means and stages.
-pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
+/// All runs, or of histories and deaths those of `indexes`: names, means and stages.
+pub fn all(built: &Built, indexes: &[String]) -> io::Result<Vec<(String, Means, u32)>> {
     let out = Command::new(&built.tests).args(["--list", "--format", "terse"]).output()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
     let mut runs: Vec<_> = tests.map(|name| (name.to_owned(), Means::Tests, 0)).collect();
+    let asked: Vec<&str> = indexes.iter().map(String::as_str).collect();
+    let all: Vec<&str> = INDEXES.into_iter().chain(["any-length-over-chime", "any-length-over-smart"]).collect();
+    let with_items = if asked.is_empty() { all } else { asked };
+    let of_one_size: Vec<&str> = with_items.iter().copied().filter(|index| !index.starts_with("any-length")).collect();
     for (stage, histories) in HISTORIES.into_iter().enumerate() {
         let stage = 1 + 2 * stage as u32;
-        let over = ["any-length-over-chime", "any-length-over-smart"];
-        for index in INDEXES.into_iter().chain(over) {
+        for index in with_items.iter().copied() {
             let unmended = if matches!(index, "sherman" | "chime" | "smart") { "all" } else { UNMENDED };
             for options in [
                 format!("--faults {unmended}"),
@@ -85,11 +88,11 @@ pub fn all(built: &Built) -> io::Result<Vec<(String, Means, u32)>> {
             }
         }
     }
-    for index in INDEXES {
+    for index in with_items.iter().filter(|index| !index.contains("-over-")) {
         let damaged = format!("--index {index} --faults drops --damage --histories {}", HISTORIES[1]);
         runs.push((damaged, Means::Histories, 3));
     }
-    for index in INDEXES.into_iter().filter(|index| *index != "any-length") {
+    for index in of_one_size {
         let name = format!("--index {index} --enumerate --points {POINTS} --histories {}", HISTORIES[0]);
         runs.push((name, Means::Enumeration, 4));
     }

@@ -11,7 +11,6 @@ use std::io;
 use std::path::Path;
 
 const EQUIVALENT: &str = "tools/mutate/equivalent.md";
-const PAGE: &str = "tests/mutants.md";
 
 /// An entry of the list: `### file function kind`, a line of code in backquotes, and the reason.
 #[derive(Debug)]
@@ -122,7 +121,7 @@ pub fn write(known: &Known, arguments: &Arguments, root: &Path) -> io::Result<()
     let mut files: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut kinds: BTreeMap<Kind, Counts> = BTreeMap::new();
     let (mut sum, mut survivors, mut unreached) = (Counts::default(), Vec::new(), Vec::new());
-    for point in &known.built.points {
+    for point in known.built.points.iter().filter(|point| arguments.has(&point.key.file)) {
         let fate = known.fates.get(&point.key);
         let mut one = Counts { points: 1, ..Counts::default() };
         if known.built.dropped.contains(&point.number) {
@@ -179,19 +178,27 @@ pub fn write(known: &Known, arguments: &Arguments, root: &Path) -> io::Result<()
         survivors.iter().map(|(point, fate)| (*point, Some(*fate))),
     );
     list(&mut page, "Not reached", "No run evaluates these points.", unreached.iter().map(|point| (*point, None)));
-    fs::write(root.join(PAGE), page)?;
+    fs::write(root.join(&arguments.page), page)?;
     println!(
-        "{} of {} caught, {} equivalent, {} not reached; written: {PAGE}",
+        "{} of {} caught, {} equivalent, {} not reached; written: {}",
         sum.caught(),
         sum.caught() + sum.survived,
         sum.equivalent,
-        sum.unreached
+        sum.unreached,
+        arguments.page
     );
     Ok(())
 }
 
 fn head(known: &Known, arguments: &Arguments, sum: &Counts, shortly: usize) -> String {
-    let Arguments { percent, seed, .. } = arguments;
+    let Arguments { percent, seed, only, index, page, .. } = arguments;
+    let mut options = format!("--percent {percent} --seed {seed}");
+    for (option, names) in [("only", only), ("index", index)].into_iter().filter(|(_, names)| !names.is_empty()) {
+        let _ = write!(options, " --{option} {}", names.join(","));
+    }
+    if !only.is_empty() {
+        let _ = write!(options, " --page {page}");
+    }
     let (caught, tried) = (sum.caught(), sum.caught() + sum.survived);
     let all = tried + sum.unreached;
     let part = |of: usize| 100 * caught / of.max(1);
@@ -202,7 +209,7 @@ fn head(known: &Known, arguments: &Arguments, sum: &Counts, shortly: usize) -> S
     };
     format!(
         "# Mutants of dm-core's protocol files\n\n\
-         `cargo run --release -p dm-mutate -- --percent {percent} --seed {seed}` writes this page;\n\
+         `cargo run --release -p dm-mutate -- {options}` writes this page;\n\
          [tools/mutate/src/main.rs](../tools/mutate/src/main.rs) says how it works. It is of {}. {which}\n\n\
          **{caught} of {tried} mutants that are evaluated and not equivalent are caught: {} %.** With those that no run \
          evaluates, of {all}: {} %.\n\n\

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The rooms of dm-core whose files have protocols in them.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "btree",
     "chime",
     "compute",
     "dex",
     "dolphin",
+    "index",
     "items",
     "locks",
     "membership",
