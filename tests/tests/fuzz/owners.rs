@@ -2,6 +2,7 @@
 
 use crate::fuzz;
 use crate::input::Input;
+use crate::pool::{MEMBER, PLAN};
 use dm_core::dex::image::PageImage;
 use dm_core::dex::log::record::{Change, RECORD_LINES_MAX, Record};
 use dm_core::dex::log::replay::{Next, Replay};
@@ -14,13 +15,11 @@ use dm_core::pages::lsn::{LINES_END, Lsn};
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::row::Member;
-use dm_core::remote::superblock::{PoolPlan, Superblock};
+use dm_core::remote::superblock::Superblock;
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes as _;
 
-const POOL: ([u8; 16], u64) = ([9; 16], 1);
-const MEMBER: Member = Member { row: RowId(7), incarnation: 3, nonce: 5 };
+const POOL: ([u8; 16], u64) = (PLAN.pool_id, PLAN.pool_incarnation);
 
 fn number() -> IndexNumber {
     IndexNumber::new(3).expect("the fourth")
@@ -38,19 +37,7 @@ fn reseal(bytes: &mut [u8]) {
 
 #[test]
 fn log_ring() {
-    let plan = PoolPlan {
-        pool_id: POOL.0,
-        pool_incarnation: POOL.1,
-        node: NodeId(1),
-        nodes: 3,
-        region_bytes: 1 << 20,
-        chunk_bytes: 64 << 10,
-        lock_count: 1024,
-        device_bytes: 0,
-        redo_row_bytes: 0,
-        index_count: 15,
-    };
-    let superblock = plan.format().expect("it fits");
+    let superblock = PLAN.format().expect("it fits");
     let geometry = Superblock::decode(superblock.as_bytes()).expect("it is sound").geometry;
     let sample = Ring::new(NodeId(1), &geometry, &[2, 5, 3]).expect("three chunks").describe(&owner(), &geometry);
     fuzz!(|input: &[u8]| {

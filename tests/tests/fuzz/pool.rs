@@ -17,23 +17,26 @@ use dm_core::verbs::{NodeId, Space};
 use dm_host::kinds::IndexParameters;
 use zerocopy::IntoBytes as _;
 
-const MEMBER: Member = Member { row: RowId(7), incarnation: 3, nonce: 5 };
+/// The pool of the samples.
+pub(crate) const PLAN: PoolPlan = PoolPlan {
+    pool_id: [9; 16],
+    pool_incarnation: 1,
+    node: NodeId(1),
+    nodes: 3,
+    region_bytes: 1 << 20,
+    chunk_bytes: 64 << 10,
+    lock_count: 1024,
+    device_bytes: 0,
+    redo_row_bytes: 0,
+    index_count: 15,
+};
+
+/// The compute node of the samples.
+pub(crate) const MEMBER: Member = Member { row: RowId(7), incarnation: 3, nonce: 5 };
 
 #[test]
 fn superblock() {
-    let plan = PoolPlan {
-        pool_id: [9; 16],
-        pool_incarnation: 1,
-        node: NodeId(1),
-        nodes: 3,
-        region_bytes: 1 << 20,
-        chunk_bytes: 64 << 10,
-        lock_count: 1024,
-        device_bytes: 0,
-        redo_row_bytes: 0,
-        index_count: 15,
-    };
-    let samples = [plan, PoolPlan { device_bytes: 1 << 16, redo_row_bytes: 128, ..plan }]
+    let samples = [PLAN, PoolPlan { device_bytes: 1 << 16, redo_row_bytes: 128, ..PLAN }]
         .map(|plan| plan.format().expect("it fits"));
     fuzz!(|input: &[u8]| {
         let mut input = Input::new(input);
