@@ -53,14 +53,16 @@ pub(crate) struct Patience {
     pub waits: u32,
     /// It would wait again, rather than have a chunk granted.
     pub is_left: bool,
+    /// It asked for a chunk, and no memory node had one.
+    pub was_refused: bool,
 }
 
 impl Patience {
-    /// The error of an operation that ended with `error`. One whose deadline passed while it tried again was waiting for
-    /// memory in vain, and says so.
+    /// The error of an operation that ended with `error`. One whose deadline passed while it tried again, and that had found
+    /// no chunk, was waiting for memory in vain, and says so.
     fn explains(&self, error: OpError) -> OpError {
         match error {
-            OpError { effect: Effect::None, cause: Cause::Deadline { .. } } if self.waits > 0 => {
+            OpError { effect: Effect::None, cause: Cause::Deadline { .. } } if self.was_refused => {
                 Interrupt::NoMemory.into_error()
             }
             error => error,
@@ -142,7 +144,7 @@ pub(crate) trait Run<'s> {
                 }
             }
             let mut under_way = self.begin(lane);
-            let mut patience = Patience { waits: 0, is_left: true };
+            let mut patience = Patience { waits: 0, is_left: true, was_refused: false };
             // A leader that tries again goes on leading. Its batch may be sealed, and then its value is that of the
             // member that joined last. This value must not be written after that member was told to work alone.
             let result = loop {
@@ -153,7 +155,10 @@ pub(crate) trait Run<'s> {
                 };
                 let again = match attempt {
                     Ok(outcome) => break Ok(outcome),
-                    Err(Interrupt::NoMemory) => self.await_memory(lane, &mut patience).await,
+                    Err(Interrupt::NoMemory) => {
+                        patience.was_refused |= !patience.is_left;
+                        self.await_memory(lane, &mut patience).await
+                    }
                     Err(interrupt) => self.overcome(lane, leads, interrupt).await,
                 };
                 if let Err(error) = again {

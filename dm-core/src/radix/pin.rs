@@ -93,6 +93,11 @@ impl<'s> Tree<'s> {
         let (Some(part), Some(asked)) = (self.epochs, self.space.is_short()) else { return Err(full) };
         let answer_ns = ANSWER_NS.min(lane.wait_ns() / 8).max(1);
         let time_left_ns = || lane.remaining_ns().saturating_sub(answer_ns);
+        if time_left_ns() == 0 && patience.is_left && !lane.must_settle() {
+            // It has not asked for a chunk yet. It must not say that there is none before it has.
+            patience.is_left = false;
+            return Ok(());
+        }
         if lane.must_settle() || patience.waits == WAITS_MAX || time_left_ns() == 0 {
             return Err(full);
         }

@@ -19,8 +19,6 @@ pub struct Circumstances {
     /// another lane ended, and not because a deadline passed. Or a queue pair failed then: a lane that uses it settles what it
     /// holds before others get it. Or it is a scan that only posted READs.
     pub went_on: bool,
-    /// It took seven eighths of the time that it may wait, or more: it stops waiting for memory a little before its deadline.
-    pub ran_out: bool,
     /// Another compute node has fenced the one whose operation it is: memory nodes have closed its queue pairs.
     pub was_fenced: bool,
 }
@@ -73,9 +71,7 @@ impl Failed {
     /// Whether an index may fail with this error after these faults.
     ///
     /// - It may say that there is no memory if no chunk was left at some instant of its time, or if the
-    ///   index has no room for all keys, however many chunks there are. Without recovery, also after a death: nobody frees
-    ///   the row of the dead compute node, so it holds back the epochs for ever, and what left the tree is not used again.
-    ///   An operation whose deadline passed while it waited for memory says so, too.
+    ///   index has no room for all keys, however many chunks there are: the toy, which has one chunk.
     /// - It may say that a queue pair or a memory node failed, if one did; or a queue pair if its compute node was fenced while
     ///   a request was under way.
     /// - It may say that a memory node did not answer its change, if it says, too, that the change was made: the leaf has told that,
@@ -89,14 +85,11 @@ impl Failed {
     /// - It may say that its compute node is fenced if that was silent.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
     pub fn is_tolerable(&self, injected: &InjectedFaults, excuses: Excuses) -> bool {
-        let Circumstances { has_chunks, dead_hold, went_on, ran_out, was_fenced } = self.circumstances;
+        let Circumstances { has_chunks, dead_hold, went_on, was_fenced } = self.circumstances;
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
-                Cause::PoolFull => {
-                    let in_vain = ran_out && went_on;
-                    !has_chunks || excuses.is_short || died && excuses.has_epochs || in_vain
-                }
+                Cause::PoolFull => !has_chunks || excuses.is_short,
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
@@ -127,7 +120,7 @@ mod tests {
     use dm_core::verbs::{Label, NodeId, Verb};
 
     const NOTHING: Circumstances =
-        Circumstances { has_chunks: true, dead_hold: false, went_on: false, ran_out: false, was_fenced: false };
+        Circumstances { has_chunks: true, dead_hold: false, went_on: false, was_fenced: false };
     const EXCUSES: Excuses = Excuses {
         after_death: AfterDeath::Bounded,
         deadline_ns: 1000,
@@ -155,13 +148,10 @@ mod tests {
         let full = Circumstances { has_chunks: false, ..NOTHING };
         assert!(after(None, Cause::PoolFull, full, EXCUSES));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { is_short: true, ..EXCUSES }));
-        let went_on = Circumstances { went_on: true, ..NOTHING };
-        assert!(!after(None, Cause::PoolFull, went_on, EXCUSES));
-        assert!(after(None, Cause::PoolFull, Circumstances { ran_out: true, ..went_on }, EXCUSES), "it waited in vain");
+        assert!(!after(None, Cause::PoolFull, Circumstances { went_on: true, ..NOTHING }, EXCUSES));
         let epochs = Excuses { has_epochs: true, ..EXCUSES };
-        assert!(after(died, Cause::PoolFull, NOTHING, epochs), "the dead hold them back");
-        assert!(!after(None, Cause::PoolFull, NOTHING, epochs));
-        assert!(!after(died, Cause::PoolFull, NOTHING, Excuses { after_death: AfterDeath::Recovered, ..epochs }));
+        assert!(!after(died, Cause::PoolFull, NOTHING, epochs), "it asks for a chunk before it says so");
+        assert!(after(died, Cause::PoolFull, full, epochs));
     }
 
     #[test]

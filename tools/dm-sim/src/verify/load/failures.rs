@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::verify::tolerance::{Circumstances, Failed};
 use crate::verify::wide::WideOption;
 use crate::world::World;
-use dm_core::operation::{Cause, OpError, Operation};
+use dm_core::operation::{Cause, OpError};
 
 impl Load<'_, '_> {
     /// Takes note of a failure. Before the next step it is told what it was like.
@@ -45,14 +45,9 @@ impl Load<'_, '_> {
             return;
         }
         let seen = Circumstances::now(self.subject, world, &self.injected);
-        let wait_ns = if self.draw.deadline_ns == 0 { Operation::WAIT_NS_DEFAULT } else { self.draw.deadline_ns };
         for number in self.explained..self.failed.len() {
             let operation = self.failed[number].operation;
             let went_on = operation.is_some_and(|operation| self.went_on(operation, world));
-            let ran_out = operation.is_some_and(|operation| {
-                let Record { invoked, answer, .. } = self.history.operation(operation);
-                answer.is_some_and(|(_, end)| end.now_ns - invoked.now_ns >= wait_ns - wait_ns / 8)
-            });
             let was_full = operation.is_some_and(|operation| {
                 self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
             });
@@ -60,7 +55,7 @@ impl Load<'_, '_> {
             let was_fenced = operation.is_some_and(|operation| {
                 world.fenced_by_others().contains(&self.history.operation(operation).lane.compute_node)
             });
-            self.failed[number].circumstances = Circumstances { has_chunks, went_on, ran_out, was_fenced, ..seen };
+            self.failed[number].circumstances = Circumstances { has_chunks, went_on, was_fenced, ..seen };
         }
         self.explained = self.failed.len();
     }
