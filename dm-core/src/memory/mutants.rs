@@ -22,11 +22,11 @@ crate::mutants::declare_mutants! {
     /// Places that the walk did not reach are reused before the operations that overlapped the walk have ended.
     OPEN_AT_ONCE = "open-at-once" => Reuse,
     /// Blocks are collected although a repairer may still replay a dead compute node's WRITE that names one.
-    WALK_BEFORE_REPLAYS = "walk-before-replays",
+    WALK_BEFORE_REPLAYS = "walk-before-replays" => Wide,
     /// An operation of items has a pin in each of its steps, and none between them.
-    ITEMS_PINS_END_EARLY = "items-pins-end-early",
+    ITEMS_PINS_END_EARLY = "items-pins-end-early" => Wide,
     /// A turn looks at the rows that it READs first, and at no others.
-    ONE_WINDOW_OF_ROWS = "one-window-of-rows" => Wide,
+    ONE_WINDOW_OF_ROWS = "one-window-of-rows" => Reuse,
     /// A compute node asks the nearest memory node for a chunk, and no other: it fails as full while others have chunks.
     ONE_NODE_ASKED = "one-node-asked" => Wide,
 }

@@ -54,6 +54,12 @@ const ROUNDS: u32 = 4;
 const WRITES: u32 = 24;
 const TURNS_PERCENT: u32 = 25;
 
+/// Of 100 scenarios, so many have compute nodes whose rows are not among the first.
+const ROWS_USED_UP_PERCENT: u32 = 30;
+
+/// Rows that a turn READs at once.
+const ROWS_READ_AT_ONCE: u32 = 8;
+
 /// Deadline of an operation, in ns: long for an operation that runs alone, short for one that waits for the paused one.
 const DEADLINE_NS: u64 = 300_000;
 
@@ -125,7 +131,8 @@ fn with_stage<K: TreeKind>(
     let is_radix = pool.tree().is_none();
     let (scenario, generations) = if is_radix { (Scenario::RadixTree, 2) } else { (scenario, generations) };
     let scenario = if K::HAS_EMPTY_PARTS && rng.percent(50) { Scenario::EmptyParts } else { scenario };
-    let config = Config::with_nodes(1 + rng.below(2) as usize, 512 << 10);
+    let config =
+        Config { rows_used_up: rows_used_up(seed), ..Config::with_nodes(1 + rng.below(2) as usize, 512 << 10) };
     let geometry = pool.geometry(&config);
     let mut memories = Memories::new(&config.host_bytes, config.device_bytes as usize);
     pool.format(&config, &mut memories);
@@ -183,6 +190,13 @@ fn with_stage<K: TreeKind>(
             }
         }
     })
+}
+
+/// Rows before those of the compute nodes. With some, these are not among the rows that a turn READs first.
+fn rows_used_up(seed: u64) -> u16 {
+    // From a stream of its own, so that nothing else that is drawn depends on it.
+    let mut rng = Rng::new(seed ^ 0x5eed_0031);
+    if rng.percent(ROWS_USED_UP_PERCENT) { (ROWS_READ_AT_ONCE + rng.below(ROWS_READ_AT_ONCE)) as u16 } else { 0 }
 }
 
 /// Where driving a future ended.

@@ -92,19 +92,10 @@ impl TreeKind for Sherman {
     }
 
     /// `TORN_IS_RESIDUE` needs an old pointer to a place in the very moment of the first WRITE of the place's next
-    /// generation. `COLLECTS_UNLOCKED` needs a redo record that is still to be replayed when its writer's row is free.
-    /// An operation that met an unresponsive holder late now checks that holder before it answers, so 30,000 histories
-    /// and all points of all cases had no such record. `FAILED_UNSETTLED` needs a request that lands after its lane has
-    /// begun another operation. `LOOKS_ONCE` costs time only: a test of many waiters shows it. With `ONE_WINDOW_OF_ROWS` a
-    /// place may be used again too early; few places wait here, and no history has had an old pointer that led to one.
+    /// generation. `FAILED_UNSETTLED` needs a request that lands after its lane has begun another operation. `LOOKS_ONCE` costs
+    /// time only: a test of many waiters shows it.
     fn unseen() -> &'static [Mutant] {
-        &[
-            Mutant::TORN_IS_RESIDUE,
-            Mutant::COLLECTS_UNLOCKED,
-            Mutant::FAILED_UNSETTLED,
-            Mutant::LOOKS_ONCE,
-            Mutant::ONE_WINDOW_OF_ROWS,
-        ]
+        &[Mutant::TORN_IS_RESIDUE, Mutant::FAILED_UNSETTLED, Mutant::LOOKS_ONCE]
     }
 
     fn profile_for(mutant: Mutant) -> Option<Profile> {

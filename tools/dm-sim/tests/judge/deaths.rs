@@ -81,6 +81,16 @@ fn a_redo_record_stays_for_as_long_as_its_lock_is_held() {
     assert!(deaths > 0, "no merge came to its last WRITE");
 }
 
+/// The row of a dead compute node is free as soon as no lock names it, though a repairer may still be about to replay its WRITE.
+#[test]
+fn a_new_leaf_is_not_collected_while_a_repairer_is_about_to_link_it() {
+    let mut freed = 0;
+    for case in Sherman::crash_cases().iter().step_by(3) {
+        freed += crash::collection_beside_a_paused_repairer(case).unwrap_or_else(|what| panic!("{what}"));
+    }
+    assert!(freed > 0, "no row was free before the replay");
+}
+
 fn many_deaths<K: TreeKind>(kind: K) {
     let settings = random::settings();
     let mut verifier = Verifier::new(Recovered(kind), settings.clone());

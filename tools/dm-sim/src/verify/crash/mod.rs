@@ -8,12 +8,13 @@
 //! requests one after the other. Then the survivors continue, in several orders, and a model judges their answers.
 //! Their repairs are cut short in turn, since a repairer may die, too.
 //!
-//! [`cases`]: the operations, and their trees; `wanted` searches for some. [`handover`]: a death that involves two lanes of the victim. [`random`]:
-//! several deaths in one random history.
+//! [`cases`]: the operations, and their trees; `wanted` searches for some. [`handover`]: a death that involves two lanes of the victim.
+//! [`paused_repair`]: a repairer that pauses. [`random`]: several deaths in one random history.
 
 pub mod cases;
 pub mod enumerate;
 pub mod handover;
+pub mod paused_repair;
 pub mod random;
 pub mod serial_fabric;
 pub mod stage;
@@ -22,6 +23,7 @@ pub(in crate::verify) mod wanted;
 pub use cases::{Case, CutOperation};
 pub use enumerate::{Enumeration, enumerate};
 pub use handover::merge_under_handed_over_lock;
+pub use paused_repair::collection_beside_a_paused_repairer;
 pub use stage::slow_holders::descheduled_holders;
 
 use crate::verify::run::Verifier;
@@ -63,6 +65,12 @@ pub fn hunt<S: Subject>(
     for case in cases.iter().filter(|case| case.scenario.operation == CutOperation::Bulk(9)) {
         runs += 1;
         if let Some(what) = tried(&mut || merge_under_handed_over_lock(case).map(|_| ())) {
+            return Some((runs, what));
+        }
+    }
+    for case in cases {
+        runs += 1;
+        if let Some(what) = tried(&mut || collection_beside_a_paused_repairer(case).map(|_| ())) {
             return Some((runs, what));
         }
     }

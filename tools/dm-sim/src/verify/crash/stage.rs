@@ -283,7 +283,7 @@ pub(in crate::verify) fn with_stage(
 /// A case set up.
 pub(in crate::verify) struct Stage<'a, 'm> {
     pub(in crate::verify) case: &'a Case,
-    geometry: &'a [NodeGeometry],
+    pub(super) geometry: &'a [NodeGeometry],
     pub(in crate::verify) members: &'a [Member],
     leases: &'a [&'a Lease],
     pub(in crate::verify) fabric: &'a mut SerialFabric,
@@ -331,7 +331,7 @@ impl Stage<'_, '_> {
     }
 
     /// Runs the victim's operation. Returns whether it was cut short.
-    fn run_victim(&mut self, crash_point: Option<&CrashPoint>) -> Result<bool, String> {
+    pub(super) fn run_victim(&mut self, crash_point: Option<&CrashPoint>) -> Result<bool, String> {
         let mut seen = Vec::new();
         let (index, lane) = (self.opened[0], &self.lanes[0]);
         let died = match self.case.scenario.operation {

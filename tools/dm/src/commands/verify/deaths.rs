@@ -43,6 +43,9 @@ pub(super) fn run<K: TreeKind>(
         {
             let _ = writeln!(text, "{what}");
         }
+        if let Err(what) = crash::collection_beside_a_paused_repairer(case) {
+            let _ = writeln!(text, "{what}");
+        }
         points.merge(crash::enumerate(
             case,
             points_max.unwrap_or(usize::MAX),
