@@ -75,4 +75,6 @@ crate::mutants::declare_mutants! {
     COLLECTS_UNLOCKED = "collects-unlocked" => Deaths,
     /// The collector leaves the owner tag of the departed compute node on what it collects.
     COLLECTS_UNTAGGED = "collects-untagged" => Deaths,
+    /// A scan whose upper bound is not above the key at which it begins has none.
+    INVERTED_SCAN_UNBOUNDED = "inverted-scan-unbounded" => Wide,
 }

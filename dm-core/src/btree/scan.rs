@@ -316,8 +316,10 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             let is_bounded = node::step_up(high);
             (low, is_bounded.then_some(&*high))
         } else {
+            let is_inverted = || scratch.get(self.plan().key_high.clone()) <= scratch.get(self.plan().key.clone());
+            let is_bounded = operation.bounded && !(planted(Mutant::INVERTED_SCAN_UNBOUNDED) && is_inverted());
             let high = key_of(scratch, &self.plan().key_high, &mut high);
-            (key_of(scratch, bound, &mut low), operation.bounded.then_some(high))
+            (key_of(scratch, bound, &mut low), is_bounded.then_some(high))
         };
         let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else {
             return Taken { full: false, last: true, sibling: Address::NULL };

@@ -14,7 +14,7 @@
 //! | a place is used again while somebody knows it | `born-as-found` |
 //! | a void is believed though it may be filled | `void-from-copy`, `fill-unjudged`, `gap-unconfirmed`, `void-over-record` |
 //! | a descent takes another tile's child | `floor-above`, `low-slot-first` |
-//! | a seat is given up, or used, at the wrong time | `seat-cleared-unfenced`, `seat-used-at-once`, `joined-adds` |
+//! | a seat is given up, or used, at the wrong time | `seat-cleared-unfenced`, `seat-used-at-once`, `seats-shared`, `joined-adds` |
 
 crate::mutants::declare_mutants! {
     180;
@@ -84,4 +84,6 @@ crate::mutants::declare_mutants! {
     CLAIM_OF_ANOTHER = "claim-of-another",
     /// A delete leaves the value in its cell.
     ABSENT_VALUE_LEFT = "absent-value-left",
+    /// Compute nodes whose rows are four apart have the same seat.
+    SEATS_SHARED = "seats-shared" => Wide,
 }

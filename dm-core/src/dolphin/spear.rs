@@ -97,7 +97,10 @@ impl Seat {
 
     /// The seat of the compute node that has `row`. Row 0 is nobody's.
     #[inline]
-    pub const fn of_row(row: RowId) -> Result<Self, NoSeat> {
+    pub fn of_row(row: RowId) -> Result<Self, NoSeat> {
+        if planted(Mutant::SEATS_SHARED) && row.0 > 4 {
+            return Self::of_row(RowId(row.0 - 4));
+        }
         if row.0 > 0 && row.0 <= SEATS as u16 { Ok(Self(row.0 as u8 - 1)) } else { Err(NoSeat { row }) }
     }
 

@@ -14,4 +14,6 @@ crate::mutants::declare_mutants! {
     LINK_UNCONDITIONAL = "link-unconditional",
     /// A link is followed without a check of its checksum.
     LINK_UNCHECKED = "link-unchecked",
+    /// Conditional changes compare two values as far as the shorter one goes.
+    VALUE_BEGINS_ALIKE = "value-begins-alike" => Wide,
 }

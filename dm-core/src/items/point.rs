@@ -460,7 +460,10 @@ impl<I: Index> Items<'_, I> {
                 }
                 Found::Block => block::read(blocks, &pointer, self.index())?.1,
             };
-            if as_expected && value == self.near.part(ours, Part::Expected) {
+            let expected = self.near.part(ours, Part::Expected);
+            let begins_alike =
+                || planted(Mutant::VALUE_BEGINS_ALIKE) && value.iter().zip(expected).all(|(a, b)| a == b);
+            if as_expected && (value == expected || begins_alike()) {
                 return Some(true);
             }
             self.near.put(ours, Part::Output, value).then_some(false)

@@ -8,4 +8,6 @@ crate::mutants::declare_mutants! {
     INCARNATION_TWICE = "incarnation-twice" => Wide,
     /// A redo record counts whichever incarnation of the row made it.
     REDO_OF_ANY_INCARNATION = "redo-of-any-incarnation" => Wide,
+    /// Lanes from the seventh on have the same redo slots.
+    REDO_SLOTS_SHARED = "redo-slots-shared" => Wide,
 }

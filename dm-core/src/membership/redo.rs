@@ -165,7 +165,11 @@ impl Area {
 
     /// Slot `position` of a lane.
     pub(crate) fn slot_of(&self, lane: &Lane<'_>, position: usize) -> Option<u64> {
-        self.slot(u32::from(lane.id().0) * SLOTS_PER_LANE as u32 + position as u32)
+        let mut number = u32::from(lane.id().0);
+        if planted(Mutant::REDO_SLOTS_SHARED) {
+            number = number.min(6);
+        }
+        self.slot(number * SLOTS_PER_LANE as u32 + position as u32)
     }
 
     /// The area that a row announces for `incarnation`. `None`: none, or that of another incarnation. Whatever the row
