@@ -2,7 +2,7 @@
 //!
 //! Level by level from the root, along the sibling links: each node is judged, its low fence must be where its left
 //! neighbour ended, and its children must be, in order, the nodes of the level below. A node below that no parent names
-//! is a half-split: legal, and counted. Leaves: entries whole, keys within the fences, none twice.
+//! is a half-split: legal, and counted. Leaves: entries whole, keys within the fences, none twice, what is not in use zero.
 
 use super::Tree;
 use super::inner::Inner;
