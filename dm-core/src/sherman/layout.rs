@@ -374,9 +374,13 @@ impl<'a, B: BytesMut + ?Sized> LeafMut<'a, B> {
 
     fn touch(&mut self, slot: usize, occupied: bool) {
         let at = self.shape.entry_at(slot);
-        let reset = planted(Mutant::DELETE_RESETS_VERSION) && !occupied;
-        // The byte is a remote one: in a damaged leaf it may be the largest.
-        let version = if reset { 0 } else { self.view().control(slot).wrapping_add(1) & VERSION_MASK };
+        let found = self.view().control(slot);
+        let version = match occupied {
+            false if planted(Mutant::DELETE_RESETS_VERSION) => 0,
+            false if planted(Mutant::DELETE_KEEPS_VERSION) => found & VERSION_MASK,
+            // The byte is a remote one: in a damaged leaf it may be the largest.
+            _ => found.wrapping_add(1) & VERSION_MASK,
+        };
         stripes::write_to(self.image, at, &[version | if occupied { OCCUPIED } else { 0 }]);
         stripes::set_entry_version_of(self.image, at, self.shape.entry_bytes(), version);
     }

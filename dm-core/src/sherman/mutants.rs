@@ -12,6 +12,8 @@ crate::mutants::declare_mutants! {
     HALF_SPLIT_LEFT = "half-split-left",
     /// Conditional changes compare the first eight bytes of a value.
     VALUE_CUT = "value-cut" => Wide,
+    /// A delete leaves the entry's version as it was.
+    DELETE_KEEPS_VERSION = "delete-keeps-version",
     /// A delete, and a split, leaves the value in the entry that becomes free.
     DELETE_LEAVES_VALUE = "delete-leaves-value",
 }
