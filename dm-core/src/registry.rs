@@ -259,6 +259,9 @@ pub trait KindParameters: Copy + Eq + fmt::Debug {
     /// Whether a compute node that opens the index has a log. Its row names one log, so it opens one such index.
     const HAS_LOG: bool = false;
 
+    /// Whether a checksum covers each record where it is stored, whatever its creator chose.
+    const RECORDS_HAVE_CHECKSUMS: bool = false;
+
     /// Scratch ranges of a lane, besides the operation's own.
     type Scratch;
 

@@ -236,7 +236,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop((table, joined));
 
     let with_spin = |spin| SessionOptions { spin, ..SessionOptions::default() };
-    let spinning = Session::open(&pool, "speed", &with_spin(Duration::from_micros(50)))?;
+    let spinning = Session::open(&pool, "speed", &with_spin(Duration::from_micros(10)))?;
     let sleeping = Session::open(&pool, "speed", &with_spin(Duration::ZERO))?;
     let mut draw = Draw(SEED, records);
     let keys: Vec<_> = (0..CALLS).map(|_| draw.key()).collect();
@@ -246,8 +246,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         vec![
             way("blocking, default options", || blocking(&session, records, CALLS)),
             way("blocking, both sides sleep at once", || blocking(&sleeping, records, CALLS)),
-            way("blocking, both sides spin 50 us", || blocking(&spinning, records, CALLS)),
-            way("blocking, both sides spin 50 us, two threads", || {
+            way("blocking, both sides spin 10 us", || blocking(&spinning, records, CALLS)),
+            way("blocking, both sides spin 10 us, two threads", || {
                 std::thread::scope(|scope| {
                     for _ in 0..2 {
                         scope.spawn(|| blocking(&spinning, records, CALLS / 2));

@@ -378,6 +378,7 @@ impl<'a, B: BytesMut + ?Sized> LeafMut<'a, B> {
         let version = match occupied {
             false if planted(Mutant::DELETE_RESETS_VERSION) => 0,
             false if planted(Mutant::DELETE_KEEPS_VERSION) => found & VERSION_MASK,
+            _ if planted(Mutant::VERSION_STOPS) && found & VERSION_MASK == VERSION_MASK => VERSION_MASK,
             // The byte is a remote one: in a damaged leaf it may be the largest.
             _ => found.wrapping_add(1) & VERSION_MASK,
         };

@@ -14,6 +14,8 @@ crate::mutants::declare_mutants! {
     VALUE_CUT = "value-cut" => Wide,
     /// A delete leaves the entry's version as it was.
     DELETE_KEEPS_VERSION = "delete-keeps-version",
+    /// An entry's version stops at the largest one, where it should begin again.
+    VERSION_STOPS = "version-stops" => Wide,
     /// A delete, and a split, leaves the value in the entry that becomes free.
     DELETE_LEAVES_VALUE = "delete-leaves-value",
 }

@@ -51,6 +51,7 @@ impl Parameters {
 impl KindParameters for Parameters {
     const KIND: IndexKind = IndexKind::Smart;
     const LOCKS_IN_LEAVES: bool = true;
+    const RECORDS_HAVE_CHECKSUMS: bool = true;
 
     type Scratch = Scratch;
 

@@ -298,6 +298,14 @@ impl IndexParameters {
         match_kind!(&self.below, Below(below) => kind_of(below))
     }
 
+    /// Whether a checksum covers each record where it is stored: the kind has one, or the creator of the index chose so.
+    pub fn records_have_checksums(&self) -> bool {
+        fn kind_has<P: KindParameters>(_: &P) -> bool {
+            P::RECORDS_HAVE_CHECKSUMS
+        }
+        self.checksums || match_kind!(&self.below, Below(below) => kind_has(below))
+    }
+
     /// Bytes of every key; of any length, of the longest key.
     pub fn key_bytes(&self) -> usize {
         self.any_length.map_or_else(|| self.below.key_bytes(), |lengths| lengths.key_bytes_max)

@@ -36,8 +36,10 @@ pub struct SessionOptions {
     /// leaves, some 5 KiB for small records. A row has room for four chunks of redo records.
     pub local_handles: usize,
     /// How long a waiting thread, or an idle worker, spins before it sleeps. Spinning costs processor time and saves a
-    /// wake-up, which takes several microseconds. After a spin in vain, threads sleep at once for a while: on two processors that
-    /// others kept busy, a blocking call took 5 us, as with zero, where it took 24 us if every call spun for 10 us.
+    /// wake-up, which takes several microseconds, and some tens where it wakes an idle processor. After a spin in vain, threads
+    /// sleep at once for a while. The default was measured on shared memory and two processors, as the median of blocking gets: 3 us,
+    /// whether others kept the processors busy or not. With 10 us it was 16 to 53 us on processors that were idle otherwise: both sides
+    /// spun in vain for as long as the other one took to wake up.
     pub spin: Duration,
     /// What the session spends on the index, and how it runs it. The session sets the number of lanes.
     pub spending: Spending,
@@ -71,9 +73,9 @@ impl Default for SessionOptions {
             lanes_per_worker: 8,
             queue_slots: 256,
             local_handles: LOCAL_HANDLES_DEFAULT,
-            // About what it costs to sleep and be woken. On one processor no other thread can make progress while this
+            // More than it costs to be woken on an idle processor. On one processor no other thread can make progress while this
             // one spins.
-            spin: if processors > 1 { Duration::from_micros(10) } else { Duration::ZERO },
+            spin: if processors > 1 { Duration::from_micros(50) } else { Duration::ZERO },
             spending: Spending::default(),
             membership: Membership::default(),
             row: None,

@@ -94,9 +94,6 @@ impl World {
         let new = atomic_result(&request, old);
         if let Some(new) = new {
             memory.set_word(request.offset, new);
-            if request.label == Label::Lock && request.verb != Verb::FetchAdd && new != old {
-                self.last_change_ns = self.now_ns;
-            }
             self.chunk_changes += u64::from(request.label == Label::Chunk && new != old);
         }
         let flight = self.flights.get_mut(slot);

@@ -77,7 +77,6 @@ impl World {
     pub fn fail_queue_pair(&mut self, worker: u32, node: NodeId) {
         let queue_pair = worker as usize * self.memories.count() + node.0 as usize;
         self.queue_pairs[queue_pair].failed = true;
-        self.last_change_ns = self.now_ns;
         self.cut(queue_pair as u32);
         self.delay(queue_pair as u32);
         self.fail_completions(queue_pair as u32, Status::Flushed);

@@ -100,9 +100,6 @@ impl World {
                     moving.rest()
                 };
                 moving.go_on(bytes, memory, &mut serving.room);
-                if moving.is_write {
-                    self.last_change_ns = self.now_ns;
-                }
                 let took_ns = u32::try_from(self.now_ns - moving.since_ns).unwrap_or(u32::MAX);
                 serving.moving = Some(moving).filter(|moving: &Moving| moving.rest() > 0);
                 serving.moved = Moved::In(took_ns);

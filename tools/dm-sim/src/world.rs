@@ -70,8 +70,6 @@ pub(crate) struct LaneState {
     pub(crate) outstanding: u32,
     /// The last request of the world, in post order, before the operation that it is in, or settles.
     since: u64,
-    /// When it posted anything but a READ.
-    last_other_ns: u64,
 }
 
 /// One queue pair: a worker of a compute node and a memory node.
@@ -119,7 +117,6 @@ pub struct World {
     pub(crate) down: Vec<bool>,
     posted: u64,
     pub(crate) effects: u64,
-    pub(crate) last_change_ns: u64,
     pub(crate) chunk_changes: u64,
     pub(crate) turns: Turns,
     pub(crate) rpc_faults: RpcFaults,
@@ -128,20 +125,9 @@ pub struct World {
 }
 
 impl World {
-    /// When the last WRITE was posted, a CAS took or freed a lock, or a queue pair failed.
-    pub(crate) const fn last_change_ns(&self) -> u64 {
-        self.last_change_ns
-    }
-
     /// How often a chunk was granted or freed.
     pub(crate) const fn chunk_changes(&self) -> u64 {
         self.chunk_changes
-    }
-
-    /// When a lane posted anything but a READ.
-    pub(crate) fn last_other_ns(&self, compute_node: ComputeNode, position: u16) -> u64 {
-        let is_it = |lane: &&LaneState| lane.compute_node == compute_node && lane.position == position;
-        self.lanes.iter().filter(is_it).map(|lane| lane.last_other_ns).max().unwrap_or(0)
     }
 
     /// A world at time 0 with zeroed memories.
@@ -170,7 +156,6 @@ impl World {
             down: vec![false; memories.count()],
             posted: 0,
             effects: 0,
-            last_change_ns: 0,
             chunk_changes: 0,
             turns: Turns::default(),
             rpc_faults: RpcFaults::default(),
@@ -203,7 +188,6 @@ impl World {
         self.down.fill(false);
         self.posted = 0;
         self.effects = 0;
-        self.last_change_ns = 0;
         self.chunk_changes = 0;
         self.turns.clear();
         self.rpc_faults = RpcFaults::default();
@@ -300,7 +284,7 @@ impl World {
     /// Adds a lane that posts on the queue pairs of `worker`.
     pub fn add_lane(&mut self, worker: u32, position: u16) -> LaneKey {
         let compute_node = self.workers[worker as usize];
-        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0, since: 0, last_other_ns: 0 });
+        self.lanes.push(LaneState { compute_node, position, worker, outstanding: 0, since: 0 });
         LaneKey(self.lanes.len() as u32 - 1)
     }
 
@@ -360,17 +344,11 @@ impl World {
     fn post_one(&mut self, lane: LaneKey, request: &Request, later: &[Request], scratch: &[u8]) -> Slot {
         let state = &mut self.lanes[lane.0 as usize];
         state.outstanding += 1;
-        if request.verb != Verb::Read {
-            state.last_other_ns = self.now_ns;
-        }
         let LaneState { compute_node, position, worker, .. } = *state;
         let node = (request.node.0 as usize).min(self.memories.count() - 1);
         let queue_pair = worker as usize * self.memories.count() + node;
         let slot = self.flights.take(*request);
         self.posted += 1;
-        if request.verb == Verb::Write {
-            self.last_change_ns = self.now_ns;
-        }
         let flight = self.flights.get_mut(slot);
         flight.queue_pair = queue_pair as u32;
         flight.compute_node = compute_node.0;

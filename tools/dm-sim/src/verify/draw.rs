@@ -135,6 +135,11 @@ const FORWARD_TIMEOUT_NS: u64 = 300_000;
 /// The same for calls of memory nodes.
 const CALL_TIMEOUT_NS: u64 = 50_000;
 
+/// Deadlines where compute nodes die, in ns, are at least the first and the second for each lane: no operation waits that long for
+/// others that live.
+const DEADLINE_NS_MIN: u64 = 20_000_000;
+const LANE_DEADLINE_NS: u64 = 4_000_000;
+
 /// The deadline of operations that are forwarded, in ns, where histories have none.
 const FORWARD_DEADLINE_NS: u64 = 4_000_000;
 
@@ -211,8 +216,12 @@ impl Draw {
         let memory_nodes = rng.within(settings.memory_nodes).clamp(1, 8) as u32;
         let plan =
             FaultPlan::new(settings, profile, compute_nodes as u32, memory_nodes, &mut Rng::new(seed ^ 0x5eed_0005));
-        let deadline_ns =
-            if plan.has(super::faults::FaultKind::Crash) { 1_000_000 + rng.bits() % 8_000_000 } else { 0 };
+        let deadline_ns = if plan.has(super::faults::FaultKind::Crash) {
+            let lanes: u64 = lanes.iter().map(|lanes| u64::from(*lanes)).sum();
+            DEADLINE_NS_MIN + LANE_DEADLINE_NS * lanes + rng.bits() % 8_000_000
+        } else {
+            0
+        };
         // From a stream of its own, so that nothing else that is drawn depends on it.
         let turns = Rng::new(seed ^ 0x5eed_0006).percent(40);
         let mut draw = Self {

@@ -15,10 +15,6 @@ pub struct Circumstances {
     pub has_chunks: bool,
     /// A lock word named a dead compute node.
     pub dead_hold: bool,
-    /// Somebody did something in the second half of its time: a WRITE was posted, a lock taken or freed, or an operation of
-    /// another lane ended, and not because a deadline passed. Or a queue pair failed then: a lane that uses it settles what it
-    /// holds before others get it. Or it is a scan that only posted READs.
-    pub went_on: bool,
     /// Another compute node has fenced the one whose operation it is: memory nodes have closed its queue pairs.
     pub was_fenced: bool,
 }
@@ -44,12 +40,8 @@ pub struct Excuses {
     pub after_death: AfterDeath,
     /// How long an operation may wait, in ns; 0: its caller has set no limit.
     pub deadline_ns: u64,
-    /// Requests may take the better part of that.
-    pub has_slow_requests: bool,
     /// The index has no room for all keys, however many chunks there are.
     pub is_short: bool,
-    /// The index takes part in the pool's epochs.
-    pub has_epochs: bool,
     /// Compute nodes are silent for a while, and fence themselves.
     pub fences_itself: bool,
     /// Operations are executed by the owners of their keys, who may not answer, or have troubles of their own.
@@ -76,16 +68,15 @@ impl Failed {
     ///   a request was under way.
     /// - It may say that a memory node did not answer its change, if it says, too, that the change was made: the leaf has told that,
     ///   and what an upsert has found was in the answer.
-    /// - It may say that a deadline passed if that is so, and one of these holds: a lock word named a dead compute node,
-    ///   whose lock nobody takes over; it waits for memory that the dead hold back; requests take so long; somebody went
-    ///   on meanwhile, since there is no order among all that wait for a lock, and some operations have much to do. If
-    ///   nobody went on, those that live wait for each other.
+    /// - It may say that a deadline passed if that is so, and a lock word names a dead compute node, whose lock nobody takes
+    ///   over; or if an owner executes it, which may not answer. Deadlines are longer than an operation takes that waits
+    ///   for the living only.
     /// - It may say that it gave up only after such a death. Otherwise histories are short, and the bounds on waiting
     ///   are long.
     /// - It may say that its compute node is fenced if that was silent.
     /// - A lane that cannot be settled is never excused: settling waits for no lock.
     pub fn is_tolerable(&self, injected: &InjectedFaults, excuses: Excuses) -> bool {
-        let Circumstances { has_chunks, dead_hold, went_on, was_fenced } = self.circumstances;
+        let Circumstances { has_chunks, dead_hold, was_fenced } = self.circumstances;
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
@@ -100,8 +91,7 @@ impl Failed {
                 },
                 Cause::Deadline { elapsed_ns } => {
                     let passed = excuses.deadline_ns != 0 && elapsed_ns >= excuses.deadline_ns;
-                    let waits_for_the_dead = died && (dead_hold || excuses.has_epochs && !has_chunks);
-                    passed && (waits_for_the_dead || excuses.has_slow_requests || went_on)
+                    passed && (died && dead_hold || excuses.forwards)
                 }
                 Cause::Retries { .. } => died && dead_hold,
                 Cause::Fenced => excuses.fences_itself,
@@ -119,14 +109,11 @@ mod tests {
     use dm_core::error::VerbError;
     use dm_core::verbs::{Label, NodeId, Verb};
 
-    const NOTHING: Circumstances =
-        Circumstances { has_chunks: true, dead_hold: false, went_on: false, was_fenced: false };
+    const NOTHING: Circumstances = Circumstances { has_chunks: true, dead_hold: false, was_fenced: false };
     const EXCUSES: Excuses = Excuses {
         after_death: AfterDeath::Bounded,
         deadline_ns: 1000,
-        has_slow_requests: false,
         is_short: false,
-        has_epochs: false,
         fences_itself: false,
         forwards: false,
     };
@@ -148,25 +135,20 @@ mod tests {
         let full = Circumstances { has_chunks: false, ..NOTHING };
         assert!(after(None, Cause::PoolFull, full, EXCUSES));
         assert!(after(None, Cause::PoolFull, NOTHING, Excuses { is_short: true, ..EXCUSES }));
-        assert!(!after(None, Cause::PoolFull, Circumstances { went_on: true, ..NOTHING }, EXCUSES));
-        let epochs = Excuses { has_epochs: true, ..EXCUSES };
-        assert!(!after(died, Cause::PoolFull, NOTHING, epochs), "it asks for a chunk before it says so");
-        assert!(after(died, Cause::PoolFull, full, epochs));
+        assert!(after(died, Cause::PoolFull, full, EXCUSES));
     }
 
     #[test]
-    fn a_deadline_passes_over_a_lock_of_the_dead_or_while_others_go_on() {
+    fn a_deadline_passes_over_a_lock_of_the_dead() {
         let (died, late) = (Some(FaultKind::Crash), Cause::Deadline { elapsed_ns: 1000 });
         let held = Circumstances { dead_hold: true, ..NOTHING };
         assert!(!after(died, late, NOTHING, EXCUSES));
         assert!(after(died, late, held, EXCUSES));
         assert!(!after(died, late, held, Excuses { after_death: AfterDeath::Recovered, ..EXCUSES }));
-        assert!(after(None, late, Circumstances { went_on: true, ..NOTHING }, EXCUSES));
-        assert!(after(None, late, NOTHING, Excuses { has_slow_requests: true, ..EXCUSES }));
+        assert!(!after(None, late, NOTHING, EXCUSES));
+        assert!(after(None, late, NOTHING, Excuses { forwards: true, ..EXCUSES }), "an owner may not answer");
         assert!(!after(died, Cause::Deadline { elapsed_ns: 999 }, held, EXCUSES), "too early");
-        let short = Circumstances { has_chunks: false, ..NOTHING };
-        assert!(!after(died, late, short, EXCUSES));
-        assert!(after(died, late, short, Excuses { has_epochs: true, ..EXCUSES }), "it waits for memory");
+        assert!(!after(died, late, Circumstances { has_chunks: false, ..NOTHING }, EXCUSES), "then the pool is full");
         assert!(!after(died, late, held, Excuses { deadline_ns: 0, ..EXCUSES }), "there was none");
     }
 

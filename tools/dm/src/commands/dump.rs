@@ -83,7 +83,8 @@ static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
                   what it leads to is written. A pipe or a device is written as it is.\n\
                   What is verified: the index is walked before it is dumped, as by dm check; keys ascend; and there are as many records \
                   as the walk has counted. If not, the dump fails. The file ends with a checksum, which dm load compares.\n\
-                  What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. The dump \
+                  What is not noticed: a byte of a memory node that changed within one entry, where no checksum covers it. A dump of \
+                  an index that has entries without one says so on the standard error. The dump \
                   has another value or another key then; of some kinds, if values have one size, perhaps one record more or less. An entry \
                   that is not in use is zero, so the walk finds one that lost the mark that it is. Indexes whose leaves are single records \
                   have checksums of them, and values of any length have some from 15 bytes on. If the index was created with --checksums, \
@@ -176,6 +177,11 @@ pub(super) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         destination.keep()?;
         if let Some(left) = census.as_ref().and_then(left) {
             eprintln!("note: {left}; it is not in the dump");
+        }
+        if tools.first().is_some_and(|tool| !tool.parameters.records_have_checksums()) {
+            eprintln!(
+                "note: the index has no checksums of records: one that changed in its memory node is dumped as it is there"
+            );
         }
         if is_file { print(&format!("{} written to {}\n", counted(count, "record"), path.display())) } else { Ok(()) }
     })

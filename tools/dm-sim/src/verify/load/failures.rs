@@ -1,8 +1,7 @@
 //! Takes note of operations that failed, and of what the memories were like then.
 
 use super::{Ended, Load};
-use crate::check::Call;
-use crate::check::{OpId, Record};
+use crate::check::OpId;
 use crate::driver::Driver;
 use crate::verify::tolerance::{Circumstances, Failed};
 use crate::verify::wide::WideOption;
@@ -47,7 +46,6 @@ impl Load<'_, '_> {
         let seen = Circumstances::now(self.subject, world, &self.injected);
         for number in self.explained..self.failed.len() {
             let operation = self.failed[number].operation;
-            let went_on = operation.is_some_and(|operation| self.went_on(operation, world));
             let was_full = operation.is_some_and(|operation| {
                 self.full_ns.is_some_and(|full_ns| full_ns >= self.history.operation(operation).invoked.now_ns)
             });
@@ -55,26 +53,8 @@ impl Load<'_, '_> {
             let was_fenced = operation.is_some_and(|operation| {
                 world.fenced_by_others().contains(&self.history.operation(operation).lane.compute_node)
             });
-            self.failed[number].circumstances = Circumstances { has_chunks, went_on, was_fenced, ..seen };
+            self.failed[number].circumstances = Circumstances { has_chunks, was_fenced, ..seen };
         }
         self.explained = self.failed.len();
-    }
-
-    /// Whether somebody did something in the second half of the time that `operation` had, or a queue pair failed; or it is a
-    /// scan, which waited for nobody then.
-    fn went_on(&self, operation: OpId, world: &World) -> bool {
-        let Record { lane, invoked, answer, call, .. } = *self.history.operation(operation);
-        let Some((_, end)) = answer else { return false };
-        let middle_ns = invoked.now_ns.midpoint(end.now_ns);
-        let ended_late = |failed: &&Failed| matches!(failed.error.cause, Cause::Deadline { .. });
-        let late: Vec<_> = self.failed.iter().filter(ended_late).map(|failed| failed.operation).collect();
-        let is_other = |(number, other): (u32, &Record)| {
-            other.lane != lane
-                && other.answer.is_some_and(|(_, end)| end.now_ns >= middle_ns)
-                && !late.contains(&Some(OpId(number)))
-        };
-        // A scan of long keys READs a chain of nodes again for each leaf.
-        let reads = matches!(call, Call::Scan { .. }) && world.last_other_ns(lane.compute_node, lane.lane) < middle_ns;
-        world.last_change_ns() >= middle_ns || reads || (0..).zip(self.history.operations()).any(is_other)
     }
 }

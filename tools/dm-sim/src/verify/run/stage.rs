@@ -1,7 +1,7 @@
 //! One history: fills the index, runs the load under faults, and judges which failures the faults excuse.
 
 use crate::check::{self, Answer, Call};
-use crate::config::{Config, Delays};
+use crate::config::Config;
 use crate::direct::DirectFabric;
 use crate::driver::{Driver, DriverConfig, Stuck};
 use crate::rng::Rng;
@@ -45,12 +45,6 @@ const MET_IF_DRAWN: WideOptions = WideOptions::ALL
     .without(WideOption::Forward)
     .without(WideOption::Packs)
     .without(WideOption::Rejoin);
-
-/// Of an insert of the items over an index, which has thirty requests, so many were long, once in some thousand histories.
-const SLOW_REQUESTS: u64 = 6;
-
-/// Requests of a large operation.
-const REQUESTS_MANY: u64 = 40;
 
 pub(super) fn empty_history(findings: Vec<Finding>) -> History {
     History {
@@ -316,20 +310,11 @@ impl Stage<'_> {
         Excuses {
             after_death: self.setup.subject.after_death(),
             deadline_ns: self.setup.draw.deadline_ns,
-            has_slow_requests: self.setup.draw.deadline_ns <= slow_ns(&self.setup.draw.fabric.delays) || forwards,
             is_short: self.opened.iter().any(|index| index.capacity() < u64::from(self.setup.draw.keys)),
             fences_itself: self.setup.draw.wide.has(WideOption::LeaseClocks),
-            has_epochs: self.opened.iter().any(|index| index.has_epochs()),
             forwards,
         }
     }
-}
-
-/// A time that an operation may need for its requests alone: some of the longest, or as many long ones as there are on
-/// average among the requests of a large operation.
-fn slow_ns(delays: &Delays) -> u64 {
-    let longest_ns = u64::from(delays.long_ns.1);
-    (SLOW_REQUESTS * longest_ns).max(longest_ns * REQUESTS_MANY * u64::from(delays.long_per_1024) / 1024)
 }
 
 /// An operation on a key of another compute node fails and changes nothing.

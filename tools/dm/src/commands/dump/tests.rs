@@ -203,7 +203,7 @@ fn damage(parameters: &IndexParameters) {
         "{kind}: {told} told, {unharmed} unharmed, {mark} with one entry less or more, {one} with another entry, {others} with others"
     );
     assert!(told > 0 && others == 0, "{kind}");
-    let every_record_has_one = parameters.checksums || parameters.kind() == IndexKind::Smart;
+    let every_record_has_one = parameters.records_have_checksums();
     assert!(one + mark == 0 || !every_record_has_one, "{kind}");
     assert!(mark == 0 || !any_length, "{kind}: no slot is zero");
 }
