@@ -77,4 +77,8 @@ crate::mutants::declare_mutants! {
     COLLECTS_UNTAGGED = "collects-untagged" => Deaths,
     /// A scan whose upper bound is not above the key at which it begins has none.
     INVERTED_SCAN_UNBOUNDED = "inverted-scan-unbounded" => Wide,
+    /// A scan that begins behind the last key returns the records of the last leaf.
+    SCAN_PAST_END_TURNS_BACK = "scan-past-end-turns-back" => Wide,
+    /// A scan leaves the record of the largest key out.
+    LARGEST_KEY_LEFT_OUT = "largest-key-left-out" => Wide,
 }

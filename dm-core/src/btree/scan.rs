@@ -326,7 +326,10 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         };
         let image = self.tree().leaf_image(i).of(front);
         let mut slots = [0; SPAN_MAX];
-        let count = self.sorted(image, low, high, &mut slots);
+        let mut count = self.sorted(image, low, high, &mut slots);
+        if planted(Mutant::SCAN_PAST_END_TURNS_BACK) && count == 0 && Header::read(image).sibling.is_null() {
+            count = self.sorted(image, [0; KEY_BYTES_MAX].get(..low.len()).unwrap_or_default(), high, &mut slots);
+        }
         let count = if planted(Mutant::LEAF_TAKEN_IN_PART) { count.min(63) } else { count };
         if progress.down {
             slots[..count].reverse();
@@ -347,6 +350,11 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             };
             self.read_record(image, slot as usize, record);
             if progress.after && record.starts_with(low) {
+                continue;
+            }
+            if planted(Mutant::LARGEST_KEY_LEFT_OUT)
+                && record.iter().take(self.plan().key_bytes).all(|byte| *byte == u8::MAX)
+            {
                 continue;
             }
             // Entries are whole one by one. A READ may meet a key's entry before a delete, and another entry of that

@@ -12,7 +12,7 @@ use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
 use super::wide::{WideKeys, WideOption};
 use crate::rng::Rng;
-use dm_core::btree::Options;
+use dm_core::btree::{Options, Subtrees};
 use dm_core::dex::leaf::{Leaf, SPAN_MAX};
 use dm_core::dex::log::ring::{RING_CHUNKS, RING_LINES_MIN, Ring};
 use dm_core::dex::log::staging::STAGING_LINES_MIN;
@@ -138,7 +138,11 @@ impl TreeKind for Dex {
             entries,
             cut: cut(draw, key_bytes, entries),
         };
-        let options = Options { combine: rng.percent(70), hierarchical: rng.percent(70), ..Options::default() };
+        // By the seed, too.
+        let is_whole = draw.wide.has(WideOption::Offload) && draw.seed % 5 == 4;
+        let subtrees = if is_whole { Subtrees::Whole } else { Subtrees::Spread };
+        let options =
+            Options { combine: rng.percent(70), hierarchical: rng.percent(70), subtrees, ..Options::default() };
         let lanes = draw.lanes.iter().copied().max().unwrap_or(1);
         let leaves_at_once = 1 + rng.below(3) as usize;
         // By the seed, so that what is drawn after it stays as pinned seeds have it.

@@ -80,7 +80,7 @@ impl Failed {
         let died = injected.any(FaultKind::Crash) && excuses.after_death == AfterDeath::Bounded;
         self.operation.is_some()
             && match self.error.cause {
-                Cause::PoolFull => !has_chunks || excuses.is_short,
+                Cause::PoolFull | Cause::NodeFull { .. } => !has_chunks || excuses.is_short,
                 // The lane that leads a batch may be dropped.
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {

@@ -36,7 +36,11 @@ impl Load<'_, '_> {
         let matters = |failed: &Failed| {
             matches!(
                 failed.error.cause,
-                Cause::PoolFull | Cause::Deadline { .. } | Cause::Retries { .. } | Cause::Verb(_)
+                Cause::PoolFull
+                    | Cause::NodeFull { .. }
+                    | Cause::Deadline { .. }
+                    | Cause::Retries { .. }
+                    | Cause::Verb(_)
             )
         };
         if !self.failed[self.explained..].iter().any(matters) {
