@@ -125,9 +125,11 @@ impl Dex<'_> {
             Ok(tenure) => Ok(Some(tenure)),
             Err(Interrupt::Failed(OpError { cause: Cause::NotOwner { .. }, .. })) if has_records => Ok(None),
             Err(interrupt) => {
-                // Where the owner's entry begins, for a caller that asks it.
+                // Where the owner's entry begins, for a caller that asks it. A scan that is tried again begins with its first
+                // record again.
+                let is_over = matches!(interrupt, Interrupt::Failed(_));
                 lane.port().with(|scratch| {
-                    if bound.end <= scratch.len() {
+                    if bound.end <= scratch.len() && is_over {
                         scratch.copy_within(bound.clone(), self.plan.key.start);
                     }
                 });
