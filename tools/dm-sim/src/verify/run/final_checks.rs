@@ -5,7 +5,7 @@ use crate::check::{Answer, Call, OpId};
 use crate::compute_node::ComputeNode;
 use crate::direct::DirectFabric;
 use crate::driver::LaneAt;
-use crate::run::{Alone, block_on};
+use crate::run::{Alone, Run, block_on};
 use crate::verify::accounting::{Account, Chunk, Node, account};
 use crate::verify::clocks::{self, Clocks};
 use crate::verify::coding::{Coding, GARBAGE};
@@ -460,12 +460,27 @@ impl Stage<'_> {
         }
     }
 
-    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &History, found: u64) {
+    /// Walks the index, as compute node `node`.
+    fn walk(&mut self, lane: &Lane<'_>, node: usize) -> Result<Run<Result<Census, OpError>>, Alone> {
+        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        block_on(lane, &mut fabric, self.opened[node].validate(lane))
+    }
+
+    fn validate(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, found: u64) {
         let undisturbed = is_undisturbed(history);
         let half_splits_max = self.half_splits_max(lanes);
         let Some(&last) = alive.last() else { return };
-        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
-        match block_on(&lanes[last][0], &mut fabric, self.opened[last].validate(&lanes[last][0])) {
+        let mut walked = self.walk(&lanes[last][0], last);
+        if let Ok(Run { result: Ok(census), .. }) = &walked
+            && undisturbed
+            && half_splits_max.is_some_and(|most| census.half_splits > most)
+        {
+            // A reader who comes by a cached parent forgets that parent only. The next one finds the half-split.
+            let now_ns = history.record.now_ns() + 1;
+            self.read_all(lanes, alive, history, now_ns);
+            walked = self.walk(&lanes[last][0], last);
+        }
+        match walked {
             Err(alone) => self.findings.push(Finding::Structure(alone.to_string())),
             Ok(run) => match run.result.and_then(Census::at_rest) {
                 Err(error) => self.findings.push(Finding::Structure(error.to_string())),
