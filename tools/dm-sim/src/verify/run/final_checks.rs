@@ -90,7 +90,7 @@ impl Stage<'_> {
             return;
         }
         self.count_half_splits(lanes, &alive, history);
-        let found = self.read_all(lanes, &alive, history, now_ns);
+        let found = self.read_all(lanes, &alive, history, (now_ns, 1));
         if self.setup.draw.wide.has(WideOption::LastScan) {
             self.scan_all(lanes, &alive, history);
         }
@@ -365,14 +365,21 @@ impl Stage<'_> {
         excused
     }
 
-    /// Reads every key once more. Compute nodes take turns, since their caches differ. Returns how many keys there are.
-    fn read_all(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize], history: &mut History, mut now_ns: u64) -> u64 {
+    /// Reads every key so often, from that time on. Compute nodes take turns, since their caches differ. Returns how many gets found
+    /// one.
+    fn read_all(
+        &mut self,
+        lanes: &[&[Lane<'_>]],
+        alive: &[usize],
+        history: &mut History,
+        (mut now_ns, times): (u64, u64),
+    ) -> u64 {
         let coding = self.setup.coding;
         let excused = self.excused(history);
         let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         history.injected.down.iter().for_each(|node| fabric.set_down(*node));
         let mut found = 0;
-        for key in 0..u64::from(self.setup.draw.keys) {
+        for key in (0..times * u64::from(self.setup.draw.keys)).map(|get| get / times) {
             let node = alive[key as usize % alive.len()];
             let (index, lane) = (self.opened[node], &lanes[node][0]);
             now_ns += 1;
@@ -475,9 +482,10 @@ impl Stage<'_> {
             && undisturbed
             && half_splits_max.is_some_and(|most| census.half_splits > most)
         {
-            // A reader who comes by a cached parent forgets that parent only. The next one finds the half-split.
+            // A reader who comes by a cached parent forgets that parent only. One who READs it next finds the half-split; a reader
+            // of another key between them would bring the parent into the cache again.
             let now_ns = history.record.now_ns() + 1;
-            self.read_all(lanes, alive, history, now_ns);
+            self.read_all(lanes, alive, history, (now_ns, 2));
             walked = self.walk(&lanes[last][0], last);
         }
         match walked {
