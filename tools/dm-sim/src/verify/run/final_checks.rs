@@ -482,8 +482,8 @@ impl Stage<'_> {
             && undisturbed
             && half_splits_max.is_some_and(|most| census.half_splits > most)
         {
-            // A reader who comes by a cached parent forgets that parent only. One who READs it next finds the half-split; a reader
-            // of another key between them would bring the parent into the cache again.
+            // A get that comes by a cached parent drops that parent from the cache, and does not tell it. The next get of the key
+            // READs the parent, and tells it. A get of another key between the two would bring the parent into the cache again.
             let now_ns = history.record.now_ns() + 1;
             self.read_all(lanes, alive, history, (now_ns, 2));
             walked = self.walk(&lanes[last][0], last);
