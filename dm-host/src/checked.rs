@@ -265,6 +265,10 @@ impl<I: Index> Index for Checked<'_, I> {
         self.stored.move_part(lane, part, to, wait_ns).await
     }
 
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        self.stored.cut_part(lane, key, wait_ns).await
+    }
+
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
         self.stored.part(part)
     }

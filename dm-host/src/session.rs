@@ -482,6 +482,14 @@ impl Session {
         self.have_moved(Ask::Part { part, to }, wait).map(|_| ())
     }
 
+    /// Cuts the part that has `key` in two, where keys have owners, in front of that key or a little before: where its leaf begins. This
+    /// session has that part ([`move_part`](Self::move_part) brings it here), and both afterwards. Parts behind it have a number that is
+    /// one more then. An index has room for so many cuts as its creator chose. A key of an index whose keys have any length, or which
+    /// are typed, is given as it is stored.
+    pub fn cut_part(&self, key: &[u8], wait: Duration) -> Result<(), SessionError> {
+        self.have_moved(Ask::Cut { key: key.to_vec() }, wait).map(|_| ())
+    }
+
     /// Moves parts of the keys, where keys have owners, from compute nodes with much load to those with little, until no move
     /// would lower the greatest load noticeably ([`balance`](dm_core::index::balance)). The compute nodes are this one, and those that
     /// have parts. Loads are those of the last seconds; without any, numbers of parts are evened. Each part may take `wait`.

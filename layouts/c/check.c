@@ -128,7 +128,8 @@ _Static_assert(offsetof(struct dm_dex_parameters, inner_span) * 8 == DM_DEX_PARA
 _Static_assert(offsetof(struct dm_dex_parameters, cut) * 8 == DM_DEX_PARAMETERS_CUT_OFFSET * 8 + DM_DEX_PARAMETERS_CUT_BIT && sizeof(((struct dm_dex_parameters *)0)->cut) * 8 == DM_DEX_PARAMETERS_CUT_BITS, "dm_dex_parameters: cut");
 _Static_assert(offsetof(struct dm_dex_parameters, reserved_11) * 8 == DM_DEX_PARAMETERS_RESERVED_11_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_11_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_11) * 8 == DM_DEX_PARAMETERS_RESERVED_11_BITS, "dm_dex_parameters: reserved_11");
 _Static_assert(offsetof(struct dm_dex_parameters, entries) * 8 == DM_DEX_PARAMETERS_ENTRIES_OFFSET * 8 + DM_DEX_PARAMETERS_ENTRIES_BIT && sizeof(((struct dm_dex_parameters *)0)->entries) * 8 == DM_DEX_PARAMETERS_ENTRIES_BITS, "dm_dex_parameters: entries");
-_Static_assert(offsetof(struct dm_dex_parameters, reserved_16) * 8 == DM_DEX_PARAMETERS_RESERVED_16_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_16_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_16) * 8 == DM_DEX_PARAMETERS_RESERVED_16_BITS, "dm_dex_parameters: reserved_16");
+_Static_assert(offsetof(struct dm_dex_parameters, spare) * 8 == DM_DEX_PARAMETERS_SPARE_OFFSET * 8 + DM_DEX_PARAMETERS_SPARE_BIT && sizeof(((struct dm_dex_parameters *)0)->spare) * 8 == DM_DEX_PARAMETERS_SPARE_BITS, "dm_dex_parameters: spare");
+_Static_assert(offsetof(struct dm_dex_parameters, reserved_20) * 8 == DM_DEX_PARAMETERS_RESERVED_20_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_20_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_20) * 8 == DM_DEX_PARAMETERS_RESERVED_20_BITS, "dm_dex_parameters: reserved_20");
 _Static_assert(offsetof(struct dm_dex_parameters, first) * 8 == DM_DEX_PARAMETERS_FIRST_OFFSET * 8 + DM_DEX_PARAMETERS_FIRST_BIT && sizeof(((struct dm_dex_parameters *)0)->first) * 8 == DM_DEX_PARAMETERS_FIRST_BITS, "dm_dex_parameters: first");
 _Static_assert(offsetof(struct dm_dex_parameters, last) * 8 == DM_DEX_PARAMETERS_LAST_OFFSET * 8 + DM_DEX_PARAMETERS_LAST_BIT && sizeof(((struct dm_dex_parameters *)0)->last) * 8 == DM_DEX_PARAMETERS_LAST_BITS, "dm_dex_parameters: last");
 _Static_assert(offsetof(struct dm_dex_parameters, reserved_40) * 8 == DM_DEX_PARAMETERS_RESERVED_40_OFFSET * 8 + DM_DEX_PARAMETERS_RESERVED_40_BIT && sizeof(((struct dm_dex_parameters *)0)->reserved_40) * 8 == DM_DEX_PARAMETERS_RESERVED_40_BITS, "dm_dex_parameters: reserved_40");
@@ -617,7 +618,7 @@ int main(void) {
     {
         static const uint8_t bytes[] = {
             0x08, 0x00, 0x39, 0x00, 0x08, 0x00, 0x00, 0x00, 0x3c, 0x00, 0x01, 0x00, 0x04, 0x00, 0x00, 0x00,
-            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+            0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x2b, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
         };

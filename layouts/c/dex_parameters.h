@@ -29,9 +29,12 @@
 #define DM_DEX_PARAMETERS_ENTRIES_OFFSET 12
 #define DM_DEX_PARAMETERS_ENTRIES_BIT 0
 #define DM_DEX_PARAMETERS_ENTRIES_BITS 32
-#define DM_DEX_PARAMETERS_RESERVED_16_OFFSET 16
-#define DM_DEX_PARAMETERS_RESERVED_16_BIT 0
-#define DM_DEX_PARAMETERS_RESERVED_16_BITS 64
+#define DM_DEX_PARAMETERS_SPARE_OFFSET 16
+#define DM_DEX_PARAMETERS_SPARE_BIT 0
+#define DM_DEX_PARAMETERS_SPARE_BITS 32
+#define DM_DEX_PARAMETERS_RESERVED_20_OFFSET 20
+#define DM_DEX_PARAMETERS_RESERVED_20_BIT 0
+#define DM_DEX_PARAMETERS_RESERVED_20_BITS 32
 #define DM_DEX_PARAMETERS_FIRST_OFFSET 24
 #define DM_DEX_PARAMETERS_FIRST_BIT 0
 #define DM_DEX_PARAMETERS_FIRST_BITS 64
@@ -50,8 +53,9 @@ struct dm_dex_parameters {
     uint8_t inner_span[2]; // separators per inner node, 2..=1024
     uint8_t cut[1]; // how keys were cut into entries: 0 = boundaries were given, 1 = evenly, 2 = quantiles of a bulk load
     uint8_t reserved_11[1]; // zero
-    uint8_t entries[4]; // entries for which the ownership table has room, 1..=4096
-    uint8_t reserved_16[8]; // zero
+    uint8_t entries[4]; // entries into which keys were cut, 1..=4096; boundaries that are given: at most
+    uint8_t spare[4]; // entries more for which the ownership table has room, for cuts; 4096 in all at most
+    uint8_t reserved_20[4]; // zero
     uint8_t first[8]; // cut evenly: the first eight bytes of the least key, as a big-endian number
     uint8_t last[8]; // cut evenly: those of the greatest key
     uint8_t reserved_40[24]; // zero

@@ -8,6 +8,8 @@ crate::marks::declare_marks! {
     RING_REPLACED = "ring-replaced",
     /// An entry was given up for a compute node that is to have it.
     ENTRY_HANDED_OVER = "entry-handed-over",
+    /// An entry was cut in two.
+    ENTRY_CUT = "entry-cut",
     /// A memory node's processor answered a get.
     OFFLOADED = "offloaded",
     /// A get called a memory node, and went on without an answer about its key.

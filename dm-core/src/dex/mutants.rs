@@ -57,6 +57,15 @@ crate::mutants::declare_mutants! {
     REVIVED_BEFORE_FLUSH = "revived-before-flush" => Deaths,
     /// A merge writes the left leaf, which covers the keys of both, before the right one is retired.
     LEFT_BEFORE_RETIRED = "left-before-retired" => Deaths,
+    /// A compute node is admitted to an entry without a look whether it was cut.
+    CUTS_UNSEEN = "cuts-unseen" => Wide,
+    /// An entry is cut before its pages are flushed.
+    CUT_UNFLUSHED = "cut-unflushed" => Wide,
+    /// Of an entry that is cut, the tenure goes on as it was.
+    CUT_UNRENEWED = "cut-unrenewed" => Wide,
+    /// A scan that is tried again, since a lane was dropped that took the next entry, goes on where it was, and the records of
+    /// the first try are lost.
+    SCAN_AGAIN_FROM_BOUND = "scan-again-from-bound" => Wide,
     /// A read answers although its entry was handed over while it read.
     TENURE_UNCHECKED_BEHIND_READ = "tenure-unchecked-behind-read" => Wide,
     /// A leaf comes into a frame although its entry was handed over since it was READ.

@@ -32,8 +32,9 @@ record! {
         inner_span: Le16 = "separators per inner node, 2..=1024",
         cut: u8 = "how keys were cut into entries: 0 = boundaries were given, 1 = evenly, 2 = quantiles of a bulk load",
         reserved_11: u8 = "zero",
-        entries: Le32 = "entries for which the ownership table has room, 1..=4096",
-        reserved_16: [u8; 8] = "zero",
+        entries: Le32 = "entries into which keys were cut, 1..=4096; boundaries that are given: at most",
+        spare: Le32 = "entries more for which the ownership table has room, for cuts; 4096 in all at most",
+        reserved_20: [u8; 4] = "zero",
         first: Le64 = "cut evenly: the first eight bytes of the least key, as a big-endian number",
         last: Le64 = "cut evenly: those of the greatest key",
         reserved_40: [u8; 24] = "zero",
@@ -72,8 +73,10 @@ pub struct Parameters {
     pub leaf_span: usize,
     /// Separators per inner node, 2..=1024.
     pub inner_span: usize,
-    /// Entries for which the ownership table has room.
+    /// Entries into which keys are cut; boundaries that are given may be fewer.
     pub entries: u32,
+    /// Entries more for which the ownership table has room: entries can be cut in two so often.
+    pub spare: u32,
     /// How keys are cut into entries.
     pub cut: Cut,
 }
@@ -109,7 +112,15 @@ impl Parameters {
         let inner = InnerShape::with_bytes(key_bytes, 0, Self::NODE_BYTES);
         let leaf_span = if leaf.span < Self::LEAF_SPAN_FLOOR { Self::LEAF_SPAN_FLOOR } else { leaf.span };
         let cut = Cut::Even { first: 0, last: u64::MAX };
-        Self { key_bytes, value_bytes, leaf_span, inner_span: inner.span, entries: Self::ENTRIES, cut }
+        Self {
+            key_bytes,
+            value_bytes,
+            leaf_span,
+            inner_span: inner.span,
+            entries: Self::ENTRIES,
+            spare: Self::ENTRIES,
+            cut,
+        }
     }
 
     /// Shape of leaves.
@@ -124,7 +135,7 @@ impl Parameters {
 
     /// Shape of the ownership table.
     pub fn table_shape(&self) -> Result<TableShape, ParameterError> {
-        Ok(TableShape::new(self.key_bytes, self.entries)?)
+        Ok(TableShape::new(self.key_bytes, self.entries.saturating_add(self.spare))?)
     }
 
     /// Begins the table of index `index` in `image`, of [`TableShape::bytes`]: the caller goes on with [`TableWriter::given`],
@@ -161,6 +172,7 @@ impl KindParameters for Parameters {
     stored_parameters! { ParameterBlock: key_bytes, value_bytes, leaf_span, inner_span;
         encode |parameters, block| {
             block.entries = parameters.entries.into();
+            block.spare = parameters.spare.into();
             match parameters.cut {
                 Cut::Given => {}
                 Cut::Even { first, last } => (block.cut, block.first, block.last) = (1, first.into(), last.into()),
@@ -169,6 +181,7 @@ impl KindParameters for Parameters {
         }
         parse |block| {
             entries: block.entries.get(),
+            spare: block.spare.get(),
             cut: match block.cut {
                 1 => Cut::Even { first: block.first.get(), last: block.last.get() },
                 2 => Cut::Quantiles,
@@ -181,6 +194,8 @@ impl KindParameters for Parameters {
         check_limit("entries per leaf", self.leaf_span, SPAN_MIN, SPAN_MAX)?;
         check_limit("separators per inner node", self.inner_span, 2, INNER_SPAN_MAX)?;
         check_limit("entries of the ownership table", self.entries as usize, 1, ENTRIES_MAX as usize)?;
+        let room = ENTRIES_MAX - self.entries;
+        check_limit("spare entries of the ownership table", self.spare as usize, 0, room as usize)?;
         if let Cut::Even { first, last } = self.cut {
             if first > last {
                 return Err(ParameterError::Boundaries { entry: 0, what: "the last key is below the first" });

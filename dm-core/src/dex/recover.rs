@@ -153,7 +153,10 @@ async fn replay<F, L: Leaves>(
         let skip = (replay.next_line() - from) as usize;
         match next_record(site, lane, &mut replay, (skip, have)) {
             Step::Record(found, record) => {
-                if found == entry {
+                // Of keys that the entry has lost by a cut, everything was in the pages before.
+                let is_here =
+                    |key: Span| lane.port().with(|scratch| site.table.partition.entry_of(key.of(scratch)) == entry);
+                if found == entry && is_here(record.key) {
                     if record.lsn.epoch() >= word.epoch() {
                         let what =
                             "a log record of a later tenure than its entry's: the table was restored, or overwritten";

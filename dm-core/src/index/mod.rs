@@ -139,6 +139,17 @@ pub trait Index: Sync {
         async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
     }
 
+    /// Cuts the part that has `key` in two, in front of that key or a little before: where its leaf begins. This compute node owns it,
+    /// and then both. Parts behind it have a number that is one more afterwards. Waits for `wait_ns` at most.
+    fn cut_part<'a>(
+        &'a self,
+        _lane: &'a Lane<'_>,
+        _key: &'a [u8],
+        _wait_ns: u64,
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
+    }
+
     /// Who has a part, and how many operations come for its keys, as this compute node saw it last ([`Index::keep_parts`]). `None`:
     /// there is no such part, or the index is not open.
     fn part(&self, _part: u32) -> Option<(OwnerWord, LoadWord)> {

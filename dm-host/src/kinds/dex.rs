@@ -6,7 +6,7 @@ use crate::assembly::{AssemblyError, Place, Spending, granted, huge_zeroes};
 use dm_core::dex::leaf::Leaf;
 use dm_core::dex::log::ring::Ring;
 use dm_core::dex::log::staging::{Log, STAGING_LINES_MIN, mark_words};
-use dm_core::dex::ownership::partition::EntryCell;
+use dm_core::dex::ownership::partition::{EntryCell, Partition};
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::dex::serve::{Dex, OwnersRoom, Parts};
 use dm_core::lane::Lane;
@@ -115,9 +115,13 @@ impl Kind for Parameters {
             let entry = u32::try_from(given).unwrap_or(u32::MAX);
             return Err(ParameterError::Boundaries { entry, what: "its boundary, the least key, is not given" });
         }
+        if given > entries {
+            let most = self.entries as usize;
+            let found = usize::try_from(given).unwrap_or(usize::MAX);
+            return Err(ParameterError::Limit { what: "entries of the ownership table", found, least: 1, most });
+        }
         let mut image = vec![0; self.table_shape()?.bytes()];
         let writer = self.begin_table(number, pool_incarnation, &mut image)?;
-        // More boundaries than entries are refused here.
         writer.given(boundaries.iter().map(Vec::as_slice))?;
         Ok(Some(image))
     }
@@ -149,14 +153,14 @@ struct Storage {
     staging: Vec<AtomicU32>,
     marks: Vec<AtomicU32>,
     levels: Vec<AtomicU8>,
-    boundaries: Vec<u8>,
-    order: Vec<u32>,
+    boundaries: Vec<AtomicU32>,
+    order: Vec<AtomicU32>,
     cells: Vec<EntryCell>,
 }
 
 impl Storage {
     fn new(parameters: &Parameters, place: &Place<'_>, spending: &Spending) -> Result<Self, AssemblyError> {
-        let entries = parameters.entries as usize;
+        let table = parameters.table_shape()?;
         let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
         // Any memory node may get the ring, which takes an eighth of it at most.
         let most = |node: &NodeGeometry| {
@@ -175,9 +179,9 @@ impl Storage {
             staging: words(staged * LINE_BYTES / 4),
             marks: words(mark_words(spending.lanes)),
             levels: (0..spending.lanes).map(|_| AtomicU8::new(spending.level as u8)).collect(),
-            boundaries: vec![0; entries * parameters.key_bytes],
-            order: vec![0; entries],
-            cells: (0..entries).map(|_| EntryCell::default()).collect(),
+            boundaries: words(Partition::boundary_words(&table)),
+            order: words(table.capacity() as usize),
+            cells: (0..table.capacity()).map(|_| EntryCell::default()).collect(),
         })
     }
 }

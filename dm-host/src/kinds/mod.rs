@@ -295,6 +295,10 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_kind!(self, AnyIndex(form) => form.below().move_part(lane, part, to, wait_ns).await)
     }
 
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        match_kind!(self, AnyIndex(form) => form.below().cut_part(lane, key, wait_ns).await)
+    }
+
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
         match_kind!(self, AnyIndex(form) => form.below().part(part))
     }

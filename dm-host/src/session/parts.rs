@@ -6,7 +6,7 @@
 //! | every [`KEEP`] | the session gives up what others have asked for, takes what is kept for it, and says what load its parts have |
 //! | once it is open, if it shares parts | it asks for its share of the load ([`SessionOptions::shares_parts`]) |
 //! | when it closes, if it shares parts | it has its parts kept for others, each for the one that has the least load by then |
-//! | when it is told to | it moves one part, or evens the loads of all compute nodes |
+//! | when it is told to | it moves one part, cuts one in two, or evens the loads of all compute nodes |
 //!
 //! All of these are moves of single parts ([`Index::move_part`]), and [`Balance`] says which. They run on the walker's lane, which
 //! is free between two moves.
@@ -38,10 +38,12 @@ const KEEP: Duration = Duration::from_millis(20);
 const SHARE_WAIT: Duration = Duration::from_secs(1);
 
 /// What a session is told to have moved.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Ask {
     /// A part, to the compute node of that row.
     Part { part: u32, to: RowId },
+    /// The part that has a key is cut in two.
+    Cut { key: Vec<u8> },
     /// Parts, until loads are about even.
     Even,
 }
@@ -80,6 +82,7 @@ pub(super) fn ask(
 ) -> Result<Vec<Move>, SessionError> {
     let moved = match what {
         Ask::Part { part, to } => move_part(index, walker, (part, to), wait).map(|()| Vec::new()),
+        Ask::Cut { key } => cut_part(index, walker, &key, wait).map(|()| Vec::new()),
         Ask::Even => even(index, walker, (me, Whose::Everybodys), wait, || false),
     };
     moved.map_err(SessionError::Operation)
@@ -166,6 +169,17 @@ fn rows(parts: &[Part], me: RowId) -> Vec<RowLoad> {
 /// READs the owner of each part, gives up the parts that others ask for, and takes those that are kept for this compute node.
 fn look(index: &Watched<'_, impl Index>, walker: &mut Walker) -> Result<(), OpError> {
     walker.run(index, async |lane| index.keep_parts(lane).await)
+}
+
+fn cut_part(
+    index: &Watched<'_, impl Index>,
+    walker: &Mutex<Walker>,
+    key: &[u8],
+    wait: Duration,
+) -> Result<(), OpError> {
+    let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
+    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+    walker.run(index, async |lane| index.cut_part(lane, key, wait_ns).await)
 }
 
 fn move_part(

@@ -245,6 +245,10 @@ impl<I: Index> Index for Watched<'_, I> {
         self.index.move_part(lane, part, to, wait_ns).await
     }
 
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        self.guard(lane, wait_ns, self.index.cut_part(lane, key, wait_ns)).await
+    }
+
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
         self.index.part(part)
     }

@@ -100,6 +100,61 @@ fn a_session_that_has_nothing_of_an_index_is_closed() {
 }
 
 #[test]
+fn parts_are_cut_while_they_are_in_use() {
+    let pool = pool_here(2);
+    let sessions = [open(&pool), open(&pool)];
+    let wait = Duration::from_mins(1);
+    let rows = sessions.each_ref().map(|session| session.member().row);
+    let records: Vec<_> = (0..KEYS).map(|n| (key(n), value_of(n))).collect();
+    for put in sessions[0].multi_put(&records).wait() {
+        put.unwrap();
+    }
+    // So that it has a log.
+    assert!(refused(&sessions[1].get(&key(0)).wait()));
+    assert!(sessions[1].cut_part(&key(100), wait).is_err(), "it is the first one's");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for session in &sessions {
+            scope.spawn(|| {
+                let mut rng = 1_u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let n = (rng >> 33) % KEYS;
+                    let got = session.get(&key(n)).wait();
+                    if !refused(&got) {
+                        assert_eq!(got.unwrap().as_deref(), Some(&value_of(n)[..]), "key {n}");
+                        // The part may have moved since.
+                        let _ = session.update(&key(n), &value_of(n)).wait();
+                    }
+                }
+            });
+        }
+        for n in [100, 700, 1300, 1900] {
+            sessions[0].cut_part(&key(n), wait).unwrap();
+        }
+        // Of eight parts every second one.
+        for part in [1, 3, 5, 7] {
+            sessions[0].move_part(part, rows[1], wait).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(sessions[0].move_part(8, rows[0], wait).is_err(), "there is no such part");
+    for n in 0..KEYS {
+        // A session that has not looked at the table since a cut believes that the owner of the old part has the new one.
+        let got = loop {
+            let got = sessions.each_ref().map(|session| session.get(&key(n)).wait());
+            if !got.iter().all(refused) {
+                break got;
+            }
+        };
+        assert_eq!(got.iter().filter(|got| refused(got)).count(), 1, "one session has key {n}");
+        assert!(got.iter().any(|got| got.as_ref().is_ok_and(|got| got.as_deref() == Some(&value_of(n)[..]))));
+    }
+    drop(sessions);
+    assert_eq!(open(&pool).validate().unwrap().records, KEYS);
+}
+
+#[test]
 fn parts_move_while_they_are_in_use() {
     let pool = pool_here(2);
     let sessions = [open(&pool), open(&pool)];

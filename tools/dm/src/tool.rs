@@ -206,6 +206,24 @@ impl Tool<'_, '_, '_, '_> {
         block_on_index(self.fabric, self.lane, &self.index, self.index.move_part(self.lane, part, to, wait_ns)).0
     }
 
+    /// The number of the part that has `key`, and the row of its owner, 0 for nobody, as the index said when this lane opened it.
+    pub(crate) fn part_of(&mut self, key: &[u8]) -> Result<(u32, RowId), OpError> {
+        block_on_index(self.fabric, self.lane, &self.index, self.index.parts(self.lane)).0?;
+        let part = self.index.part_of(key);
+        Ok((part, self.index.part(part).map_or(RowId(0), |(word, _)| word.row())))
+    }
+
+    /// See [`Index::take_part`].
+    pub(crate) fn take_part(&mut self, part: u32) -> Result<(), OpError> {
+        block_on_index(self.fabric, self.lane, &self.index, self.index.take_part(self.lane, part)).0
+    }
+
+    /// See [`Index::cut_part`].
+    pub(crate) fn cut_part(&mut self, key: &[u8], wait: Duration) -> Result<(), OpError> {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        block_on_index(self.fabric, self.lane, &self.index, self.index.cut_part(self.lane, key, wait_ns)).0
+    }
+
     /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
     pub(crate) fn walk(&mut self) -> Result<Census, WalkError> {
         let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(WalkError::of)?;

@@ -4,15 +4,24 @@
 //! *tenure*: the epoch under which this compute node serves the entry, 0 while it does not. The tenure is one load, which
 //! an operation does when it begins, and again under its frame's lock when it changes something.
 //!
+//! **Entries are cut in two** while lanes look for keys. A new boundary comes between others ([`Partition::grow`]), and a look
+//! that overlaps this begins again: it compares a version before and after, which is odd meanwhile. A lane that finds an
+//! entry of its own for a key reads the tenure within the look. Of an entry that is cut, the tenure ends before the boundary comes,
+//! and the next one has another epoch. So no lane takes the tenure of an entry for a key that the entry has lost.
+//!
 //! **The order of both.** A tenure begins after the CAS that made the word this compute node's, and after the replay. It
 //! ends before the CAS that gives the entry up: first the tenure, then every frame's lock of this entry once, then the
 //! flushes, then the CAS. A change that saw the tenure under its frame's lock is in front of the flush of that frame.
 
 use super::load::{self, Load};
-use super::table::{Table, TableError};
+use super::table::{Table, TableError, TableShape};
 use super::{LoadWord, Owner, OwnerWord, Refused};
 use crate::mutants::{Mutant, planted};
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::lock_word::RowId;
+use core::cell::RefCell;
+use core::cmp;
+use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use spin::Mutex;
 use thiserror::Error;
@@ -58,15 +67,57 @@ pub struct NotOwner {
     pub epoch: u32,
 }
 
+/// Bytes of a word of a boundary.
+const WORD_BYTES: usize = 4;
+
+/// A boundary, as it was when somebody looked.
+#[derive(Clone, Copy, Debug)]
+pub struct Boundary {
+    key: [u8; KEY_BYTES_MAX],
+    key_bytes: usize,
+}
+
+impl Boundary {
+    fn range(&self) -> Range<usize> {
+        0..self.key_bytes.min(KEY_BYTES_MAX)
+    }
+}
+
+impl Deref for Boundary {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.key.get(self.range()).unwrap_or_default()
+    }
+}
+
+/// Word `number` of a key: four bytes, as a big-endian number, with zeros behind the key.
+#[inline]
+fn word_of(key: &[u8], number: usize) -> u32 {
+    let rest = key.get(number * WORD_BYTES..).unwrap_or_default();
+    if let Some(bytes) = rest.first_chunk() {
+        return u32::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; WORD_BYTES];
+    bytes.iter_mut().zip(rest).for_each(|(byte, of_key)| *byte = *of_key);
+    u32::from_be_bytes(bytes)
+}
+
 /// An ownership table on one compute node, shared by its lanes.
 pub struct Partition<'s> {
     me: RowId,
     key_bytes: usize,
-    /// Boundaries in ascending order, one behind the other.
-    boundaries: &'s [u8],
+    /// Boundaries in ascending order, one behind the other, each as big-endian words, with zeros behind the key.
+    boundaries: &'s [AtomicU32],
     /// Whose boundary it is: the entries' numbers in that order.
-    order: &'s [u32],
+    order: &'s [AtomicU32],
+    /// One for each entry for which the table has room.
     cells: &'s [EntryCell],
+    /// Entries.
+    count: AtomicU32,
+    /// Odd while a boundary is put between others.
+    version: AtomicU32,
+    growing: Mutex<()>,
     changes: AtomicU32,
     /// When samples were taken last, in microseconds.
     taken_us: Mutex<Option<u64>>,
@@ -75,83 +126,125 @@ pub struct Partition<'s> {
 impl<'s> Partition<'s> {
     /// A table of which nothing is known: no key has an owner.
     pub const fn none(me: RowId, key_bytes: usize) -> Self {
-        let (changes, taken_us) = (AtomicU32::new(0), Mutex::new(None));
-        Self { me, key_bytes, boundaries: &[], order: &[], cells: &[], changes, taken_us }
+        Self {
+            me,
+            key_bytes,
+            boundaries: &[],
+            order: &[],
+            cells: &[],
+            count: AtomicU32::new(0),
+            version: AtomicU32::new(0),
+            growing: Mutex::new(()),
+            changes: AtomicU32::new(0),
+            taken_us: Mutex::new(None),
+        }
     }
 
-    /// Bytes for the boundaries of `table`.
-    pub const fn boundary_bytes(table: &Table<'_>) -> usize {
-        table.count() as usize * table.shape().key_bytes()
+    /// Words for the boundaries of a table of that shape, however many entries it gets.
+    pub const fn boundary_words(shape: &TableShape) -> usize {
+        shape.capacity() as usize * shape.key_bytes().div_ceil(WORD_BYTES)
     }
 
-    /// What `table` says, for the compute node of row `me`. `boundaries`: [`Partition::boundary_bytes`]; `order` and
-    /// `cells`: one per entry.
+    /// What `table` says, for the compute node of row `me`. `boundaries`: [`Partition::boundary_words`]; `order` and
+    /// `cells`: one for each entry for which the table has room.
     pub fn open(
         table: &Table<'_>,
         me: RowId,
-        boundaries: &'s mut [u8],
-        order: &'s mut [u32],
+        boundaries: &'s [AtomicU32],
+        order: &'s [AtomicU32],
         cells: &'s [EntryCell],
     ) -> Result<Self, TableError> {
-        let (count, key_bytes) = (table.count() as usize, table.shape().key_bytes());
-        let (needed, room) = (Self::boundary_bytes(table), boundaries.len());
+        let (capacity, words) = (table.shape().capacity() as usize, Self::boundary_words(&table.shape()));
         let (Some(boundaries), Some(order), Some(cells)) =
-            (boundaries.get_mut(..needed), order.get_mut(..count), cells.get(..count))
+            (boundaries.get(..words), order.get(..capacity), cells.get(..capacity))
         else {
-            return Err(TableError::Room { needed, room });
+            return Err(TableError::Room { needed: words * WORD_BYTES, room: boundaries.len() * WORD_BYTES });
         };
-        for (number, entry) in (0..).zip(order.iter_mut()) {
-            *entry = number;
-        }
-        order.sort_unstable_by(|a, b| table.boundary(*a).cmp(table.boundary(*b)));
-        for (place, entry) in boundaries.chunks_exact_mut(key_bytes).zip(order.iter()) {
-            place.copy_from_slice(table.boundary(*entry));
-        }
-        for pair in order.windows(2) {
-            if let [before, entry] = *pair
-                && table.boundary(before) == table.boundary(entry)
-            {
+        let key_bytes = table.shape().key_bytes();
+        let partition = Self { boundaries, order, cells, ..Self::none(me, key_bytes) };
+        partition.grow(table)?;
+        Ok(partition)
+    }
+
+    /// Takes note of the entries of `table` that are new. Their boundaries were READ whole: see [`Table::decode`]. Entries that are
+    /// known stay as they are.
+    pub fn grow(&self, table: &Table<'_>) -> Result<(), TableError> {
+        let _growing = self.growing.lock();
+        for entry in self.count()..table.count() {
+            let (key, known) = (table.boundary(entry), self.count() as usize);
+            let rank = (0..known).take_while(|rank| self.compare(*rank, key).is_lt()).count();
+            if rank < known && self.compare(rank, key).is_eq() {
                 return Err(TableError::Overlap { entry });
             }
-        }
-        for (number, cell) in (0..).zip(cells) {
-            *cell.word.lock() = table.word(number);
+            let Some(cell) = self.cell(entry) else { return Err(TableError::Entries { entries: entry + 1 }) };
+            *cell.word.lock() = table.word(entry);
             cell.tenure.store(0, Ordering::Release);
+            self.version.fetch_add(1, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            self.insert(rank, known, entry, key);
+            self.version.fetch_add(1, Ordering::Release);
+            self.changes.fetch_add(1, Ordering::SeqCst);
         }
-        let (changes, taken_us) = (AtomicU32::new(0), Mutex::new(None));
-        Ok(Self { me, key_bytes, boundaries, order, cells, changes, taken_us })
+        Ok(())
     }
 
-    /// This compute node's row.
-    pub const fn me(&self) -> RowId {
-        self.me
+    /// Puts a boundary in front of that of `rank`, of `known` ones.
+    fn insert(&self, rank: usize, known: usize, entry: u32, key: &[u8]) {
+        for at in (rank..known).rev() {
+            for (from, to) in self.words(at).iter().zip(self.words(at + 1)) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            if let (Some(from), Some(to)) = (self.order.get(at), self.order.get(at + 1)) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        for (number, word) in self.words(rank).iter().enumerate() {
+            word.store(word_of(key, number), Ordering::Relaxed);
+        }
+        if let Some(place) = self.order.get(rank) {
+            place.store(entry, Ordering::Relaxed);
+        }
+        self.count.store(known as u32 + 1, Ordering::Relaxed);
     }
 
-    /// Entries.
-    pub const fn count(&self) -> u32 {
-        self.order.len() as u32
+    /// What `look` returns of boundaries and tenures that are of one instant.
+    #[inline]
+    fn look<R>(&self, look: impl Fn() -> R) -> R {
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            if version.is_multiple_of(2) {
+                let seen = look();
+                fence(Ordering::Acquire);
+                if self.version.load(Ordering::Relaxed) == version {
+                    return seen;
+                }
+            }
+            core::hint::spin_loop();
+        }
     }
 
-    fn boundary(&self, rank: usize) -> Option<&'s [u8]> {
-        self.boundaries.get(rank * self.key_bytes..(rank + 1) * self.key_bytes)
+    /// The words of the boundary of that rank.
+    #[inline]
+    fn words(&self, rank: usize) -> &'s [AtomicU32] {
+        let words = self.key_bytes.div_ceil(WORD_BYTES);
+        self.boundaries.get(rank * words..(rank + 1) * words).unwrap_or_default()
     }
 
-    /// The boundary of that rank, if there are so many entries: 0 is the least key.
-    pub fn boundary_of_rank(&self, rank: u32) -> Option<&'s [u8]> {
-        self.boundary(rank as usize)
+    /// How the boundary of that rank compares with `key`.
+    #[inline]
+    fn compare(&self, rank: usize, key: &[u8]) -> cmp::Ordering {
+        let compared = self.words(rank).iter().enumerate();
+        let mut compared = compared.map(|(number, word)| word.load(Ordering::Relaxed).cmp(&word_of(key, number)));
+        compared.find(|compared| compared.is_ne()).unwrap_or(cmp::Ordering::Equal)
     }
 
-    /// The entry whose boundary has that rank.
-    pub fn entry_of_rank(&self, rank: u32) -> Option<u32> {
-        self.order.get(rank as usize).copied()
-    }
-
-    /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
-    pub fn rank_of(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.order.len());
+    /// See [`Partition::rank_of`]; within a look.
+    #[inline]
+    fn find_rank(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.count() as usize);
         while high - low > 1 {
             let middle = usize::midpoint(low, high);
-            if self.boundary(middle).is_some_and(|boundary| boundary <= key) {
+            if self.compare(middle, key).is_le() {
                 low = middle;
             } else {
                 high = middle;
@@ -160,16 +253,79 @@ impl<'s> Partition<'s> {
         low
     }
 
+    /// The entry that has `key`; within a look.
+    #[inline]
+    fn find_entry(&self, key: &[u8]) -> u32 {
+        self.order.get(self.find_rank(key)).map_or(0, |entry| entry.load(Ordering::Relaxed))
+    }
+
+    /// Copies the boundary of that rank to `key`, if there are so many entries; within a look.
+    fn copy_boundary(&self, rank: usize, key: &mut [u8]) -> bool {
+        for (bytes, word) in key.chunks_mut(WORD_BYTES).zip(self.words(rank)) {
+            let word = word.load(Ordering::Relaxed).to_be_bytes();
+            bytes.copy_from_slice(word.get(..bytes.len()).unwrap_or_default());
+        }
+        rank < self.count() as usize
+    }
+
+    /// This compute node's row.
+    pub const fn me(&self) -> RowId {
+        self.me
+    }
+
+    /// Entries.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Entries for which the table has room.
+    pub fn capacity(&self) -> u32 {
+        self.cells.len() as u32
+    }
+
+    /// The boundary of that rank, if there are so many entries: 0 is the least key.
+    pub fn boundary_of_rank(&self, rank: u32) -> Option<Boundary> {
+        let mut boundary = Boundary { key: [0; KEY_BYTES_MAX], key_bytes: self.key_bytes };
+        let bytes = boundary.range();
+        let place = RefCell::new(boundary.key.get_mut(bytes)?);
+        self.look(|| self.copy_boundary(rank as usize, &mut place.borrow_mut())).then_some(boundary)
+    }
+
+    /// The entry whose boundary has that rank.
+    pub fn entry_of_rank(&self, rank: u32) -> Option<u32> {
+        self.look(|| {
+            let entry = self.order.get(rank as usize).filter(|_| rank < self.count())?;
+            Some(entry.load(Ordering::Relaxed))
+        })
+    }
+
+    /// The rank of the entry that has `key`: how many boundaries are not above it, less one.
+    pub fn rank_of(&self, key: &[u8]) -> usize {
+        self.look(|| self.find_rank(key))
+    }
+
     /// The entry that has `key`.
     #[inline]
     pub fn entry_of(&self, key: &[u8]) -> u32 {
-        self.order.get(self.rank_of(key)).copied().unwrap_or_default()
+        self.look(|| self.find_entry(key))
     }
 
-    /// The keys of the entry that has `key`: from the first up to the second, if there is one.
-    pub fn range_of(&self, key: &[u8]) -> (&'s [u8], Option<&'s [u8]>) {
-        let rank = self.rank_of(key);
-        (self.boundary(rank).unwrap_or_default(), self.boundary(rank + 1))
+    /// The boundary of the entry that has `key`, its least one.
+    pub fn low_of(&self, key: &[u8]) -> Boundary {
+        let mut boundary = Boundary { key: [0; KEY_BYTES_MAX], key_bytes: self.key_bytes };
+        let bytes = boundary.range();
+        let place = RefCell::new(boundary.key.get_mut(bytes).unwrap_or_default());
+        self.look(|| self.copy_boundary(self.find_rank(key), &mut place.borrow_mut()));
+        boundary
+    }
+
+    /// The boundary behind that of the entry that has `key`, if there is one: all its keys are below.
+    pub fn high_of(&self, key: &[u8]) -> Option<Boundary> {
+        let mut boundary = Boundary { key: [0; KEY_BYTES_MAX], key_bytes: self.key_bytes };
+        let bytes = boundary.range();
+        let place = RefCell::new(boundary.key.get_mut(bytes)?);
+        self.look(|| self.copy_boundary(self.find_rank(key) + 1, &mut place.borrow_mut())).then_some(boundary)
     }
 
     /// The entry that has `key`, and the word that was seen of it last: for callers that shard.
@@ -178,6 +334,7 @@ impl<'s> Partition<'s> {
         (entry, self.word(entry))
     }
 
+    #[inline]
     fn cell(&self, entry: u32) -> Option<&'s EntryCell> {
         self.cells.get(entry as usize)
     }
@@ -190,8 +347,11 @@ impl<'s> Partition<'s> {
     /// The tenure under which an operation on `key` runs.
     #[inline]
     pub fn tenure_of(&self, key: &[u8]) -> Result<Tenure, NotOwner> {
-        let entry = self.entry_of(key);
-        match self.cell(entry).map_or(0, |cell| cell.tenure.load(Ordering::Acquire)) {
+        let (entry, epoch) = self.look(|| {
+            let entry = self.find_entry(key);
+            (entry, self.cell(entry).map_or(0, |cell| cell.tenure.load(Ordering::Acquire)))
+        });
+        match epoch {
             0 => {
                 let word = self.word(entry);
                 Err(NotOwner { entry, row: word.row(), epoch: word.epoch() })

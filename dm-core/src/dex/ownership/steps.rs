@@ -4,7 +4,7 @@
 //! once its queue pair is closed: these functions begin with a READ, and find what they had done.
 
 use super::partition::{Partition, Tenure};
-use super::table::TableShape;
+use super::table::{COUNT_AT, TableShape, write_boundary};
 use super::{Owner, OwnerWord, Refused};
 use crate::index::PART_KEPT_US;
 use crate::lane::watch::Watch;
@@ -82,6 +82,51 @@ impl TableSite<'_> {
         let word = OwnerWord(word_at(lane, at));
         self.partition.note(entry, word, before).map_err(|refused| self.refused(entry, refused))?;
         Ok(word)
+    }
+
+    /// How many entries the table has. One round trip.
+    pub async fn read_count(&self, lane: &Lane<'_>) -> Result<u32, OpError> {
+        let (at, offset) = (self.room.start, self.table + COUNT_AT);
+        lane.port().call(Request::read(Label::Owner, HOME, offset, 8, at)).await?;
+        match u32::try_from(word_at(lane, at)) {
+            Ok(count) if count > 0 && count <= self.partition.capacity() => Ok(count),
+            _ => {
+                let what = "an ownership table has no entries, or more than it has room for";
+                Err(OpError::harmless(Cause::Corrupt { address: Address::new(HOME, offset, 0), what }))
+            }
+        }
+    }
+
+    /// Puts an entry behind the others: its boundary and its word, then the count. The lane holds the table's lock, and has READ the
+    /// count under it: `entry`. Two round trips.
+    pub async fn append(
+        &self,
+        lane: &Lane<'_>,
+        shape: &TableShape,
+        entry: u32,
+        (word, low): (OwnerWord, &[u8]),
+    ) -> Result<(), OpError> {
+        if self.recovery.is_some_and(|recovery| !recovery.lease.may_write()) {
+            return Err(OpError::harmless(Cause::Fenced));
+        }
+        let (port, at) = (lane.port(), self.room.start);
+        let (word_at, boundary_at) = (at + 8, at + 16);
+        let bytes = port.with(|scratch| {
+            let put = |scratch: &mut [u8], at: usize, number: u64| {
+                scratch.get_mut(at..at + 8).map(|place| place.copy_from_slice(&number.to_le_bytes()))
+            };
+            put(scratch, at, u64::from(entry) + 1)?;
+            put(scratch, word_at, word.0)?;
+            write_boundary(entry, low, scratch.get_mut(boundary_at..)?)
+        });
+        let what = "too little scratch for an entry of the ownership table";
+        let bytes = bytes.ok_or(OpError::harmless(Cause::BadInput(what)))?;
+        let offset = self.table + shape.boundary_at(entry) as u64;
+        port.push(Request::write(Label::Owner, HOME, offset, bytes, boundary_at));
+        port.push(Request::write(Label::Owner, HOME, self.word_offset(entry), 8, word_at));
+        port.submit().await.map_err(unknown)?;
+        port.call(Request::write(Label::Owner, HOME, self.table + COUNT_AT, 8, at)).await.map_err(unknown)?;
+        Ok(())
     }
 
     /// Changes an entry's word from `seen` to what `next` made of it. `None`: another compute node was faster. One round

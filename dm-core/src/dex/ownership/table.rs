@@ -7,9 +7,12 @@
 //! ```
 //!
 //! An entry's boundary is its least key; it reaches to the next greater boundary of the table. Boundary 0 is the least
-//! key of all. Boundaries do not change. Their order in the table does not matter, so that an entry can be cut in two
-//! later: a new entry is written behind the others, its word and its boundary first, and then the count. An entry's
+//! key of all. Boundaries do not change. Their order in the table does not matter, so that an entry can be cut in two:
+//! a new entry is written behind the others, its word and its boundary first, and then the count. An entry's
 //! number stays what it is, which log records rely on.
+//!
+//! **What is behind the count** may be left of a cut that was given up. So a reader takes entries from a READ that was posted after
+//! the count was known ([`Table::decode_first`]): a READ of several lines may bring a new count, and the old words and boundaries.
 //!
 //! Words are changed by CAS. Loads are hints, which owners WRITE ([`LoadWord`]).
 
@@ -172,6 +175,17 @@ impl TableShape {
     }
 }
 
+/// Writes the boundary of an entry as stored to `place`. Returns its bytes. `None`: there is no room.
+pub fn write_boundary(entry: u32, key: &[u8], place: &mut [u8]) -> Option<usize> {
+    let bytes = (BoundaryHead::BYTES + key.len()).next_multiple_of(8);
+    let place = place.get_mut(..bytes)?;
+    place.fill(0);
+    let head = BoundaryHead { checksum: boundary_checksum(entry, key).into(), entry: entry.into() };
+    place.get_mut(..BoundaryHead::BYTES)?.copy_from_slice(head.as_bytes());
+    place.get_mut(BoundaryHead::BYTES..)?.get_mut(..key.len())?.copy_from_slice(key);
+    Some(bytes)
+}
+
 fn boundary_checksum(entry: u32, key: &[u8]) -> u32 {
     let mut digest = CRC.digest();
     digest.update(&entry.to_le_bytes());
@@ -222,13 +236,10 @@ impl<'a> TableWriter<'a> {
         if entry >= shape.capacity {
             return Err(TableError::Entries { entries: entry + 1 });
         }
-        if let Some(low) = low {
-            self.image[shape.key_at(entry)].copy_from_slice(low);
-        }
-        let checksum = boundary_checksum(entry, &self.image[shape.key_at(entry)]);
-        let head = BoundaryHead { checksum: checksum.into(), entry: entry.into() };
-        let at = shape.boundary_at(entry);
-        self.image[at..at + BoundaryHead::BYTES].copy_from_slice(head.as_bytes());
+        let least = [0; crate::registry::KEY_BYTES_MAX];
+        let (at, key) = (shape.boundary_at(entry), low.unwrap_or(&least[..shape.key_bytes]));
+        let (needed, room) = (shape.stride(), self.image.len());
+        write_boundary(entry, key, &mut self.image[at..]).ok_or(TableError::Room { needed, room })?;
         self.count += 1;
         Ok(())
     }
@@ -356,13 +367,25 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Reads and checks the table of index `index` of a pool of `pool_incarnation`.
+    /// Reads and checks the table of index `index` of a pool of `pool_incarnation`. Nobody has cut an entry since it was READ.
     pub fn decode(
         shape: TableShape,
         index: IndexNumber,
         pool_incarnation: u64,
         image: &'a [u8],
     ) -> Result<Self, TableError> {
+        Self::decode_first(shape, index, pool_incarnation, image, ENTRIES_MAX)
+    }
+
+    /// The same of the first `count` entries, if there are so many. An earlier READ has said that there are.
+    pub fn decode_first(
+        shape: TableShape,
+        index: IndexNumber,
+        pool_incarnation: u64,
+        image: &'a [u8],
+        count: u32,
+    ) -> Result<Self, TableError> {
+        let known = count;
         let (needed, room) = (shape.bytes(), image.len());
         let image = image.get(..needed).ok_or(TableError::Room { needed, room })?;
         let header = TableHeader::from_prefix(image).ok_or(TableError::Corrupt("it is too short"))?;
@@ -381,6 +404,7 @@ impl<'a> Table<'a> {
         if count == 0 || count > shape.capacity {
             return Err(TableError::Corrupt("it has no entries, or more than it has room for"));
         }
+        let count = count.min(known);
         let table = Self { shape, image, count };
         for entry in 0..count {
             let head = image.get(shape.boundary_at(entry)..).and_then(BoundaryHead::from_prefix);

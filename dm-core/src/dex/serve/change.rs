@@ -195,7 +195,7 @@ impl Dex<'_> {
     fn empties<B: Bytes>(&self, before: &Leaf<'_, B>, image: impl Bytes, outcome: Outcome, key: &[u8]) -> bool {
         outcome == Outcome::Deleted
             && before.records() == 1
-            && !Cursor::at(node::LOW_AT).compare(image, self.partition().range_of(key).0).is_eq()
+            && !Cursor::at(node::LOW_AT).compare(image, &self.partition().low_of(key)).is_eq()
     }
 
     /// As [`Dex::decide_in_frame`], of a leaf that is not admitted. Its image in the scratch is WRITTEN next.

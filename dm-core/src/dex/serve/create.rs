@@ -102,8 +102,8 @@ impl Dex<'_> {
         loop {
             let rank = self.cuts.load(Ordering::Relaxed) + 1;
             let next = self.partition().boundary_of_rank(rank);
-            let Some(next) = next.filter(|next| key.is_none_or(|key| *next <= key)) else { return Ok(()) };
-            self.set_key(lane, next);
+            let Some(next) = next.filter(|next| key.is_none_or(|key| **next <= *key)) else { return Ok(()) };
+            self.set_key(lane, &next);
             self.bulk_open(lane, true).await?;
             self.cuts.store(rank, Ordering::Relaxed);
         }

@@ -382,7 +382,8 @@ impl Dex<'_> {
         for rank in 0..partition.count() {
             let mut low = [0; KEY_BYTES_MAX];
             let low = low.get_mut(..self.leaf.key_bytes).unwrap_or_default();
-            low.copy_from_slice(partition.boundary_of_rank(rank).unwrap_or_default());
+            let Some(boundary) = partition.boundary_of_rank(rank) else { break };
+            low.copy_from_slice(&boundary);
             let entry = partition.entry_of(low);
             while partition.entry_of(low) == entry && partition.tenure_of(low).is_ok() {
                 lane.port().with(|scratch| {

@@ -21,6 +21,7 @@
 //! | `scan` | ascending records, a page at a time, as far as the entries of this compute node reach |
 //! | `create` | the empty index, and its bulk load |
 //! | `moves` | parts of the keys that move to another compute node |
+//! | `cut` | parts of the keys that are cut in two |
 //! | `own` | opening: table and ring; entries that are taken when operations need them, and given up |
 //! | `replay` | what a recovery does to leaves |
 //!
@@ -45,6 +46,7 @@
 mod answer;
 mod change;
 mod create;
+mod cut;
 mod find;
 mod flush;
 mod get;
@@ -175,8 +177,9 @@ impl<'s> Dex<'s> {
         if tree.options.subtrees == Subtrees::Spread {
             tree.options.subtrees = Subtrees::Near;
         }
-        let (needed, key_bytes) = (parameters.entries as usize, parameters.key_bytes);
-        let found = owners.order.len().min(owners.cells.len()).min(owners.boundaries.len() / key_bytes);
+        let (table, key_bytes) = (parameters.table_shape()?, parameters.key_bytes);
+        let (needed, words) = (table.capacity() as usize, Partition::boundary_words(&table));
+        let found = owners.order.len().min(owners.cells.len()).min(owners.boundaries.len() * needed / words);
         if found < needed {
             return Err(ParameterError::Small { what: "entries of the ownership table", found, least: needed });
         }
@@ -386,6 +389,17 @@ impl Index for Dex<'_> {
     async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
         lane.begin(wait_ns);
         self.move_rank(lane, part, to).await
+    }
+
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        lane.begin(wait_ns);
+        self.check_not_fenced()?;
+        if key.len() != self.leaf.key_bytes {
+            return Err(OpError::harmless(Cause::BadInput("a key of another size than those of the index")));
+        }
+        let _pinned = self.tree.pin(lane);
+        self.set_key(lane, key);
+        self.cut(lane).await.map_err(|error| self.note_fencing(error))
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {

@@ -330,11 +330,12 @@ impl Dex<'_> {
         // The leaves behind the tenure's entry are perhaps another compute node's.
         let end_of_entry = lane.port().with(|scratch| {
             let mut key = [0; KEY_BYTES_MAX];
-            let end = self.partition().range_of(key_of(scratch, bound, &mut key)).1;
-            end.filter(|end| !operation.bounded || *end < self.plan.part(scratch, Part::KeyHigh))
+            let end = self.partition().high_of(key_of(scratch, bound, &mut key));
+            end.filter(|end| !operation.bounded || **end < *self.plan.part(scratch, Part::KeyHigh))
         });
         let (limit, after) = (u16::try_from(wanted).unwrap_or(u16::MAX), progress.is_after());
-        let want = (Want::Scan { limit, after, end_of_entry, bounded: operation.bounded }, start);
+        let want =
+            (Want::Scan { limit, after, end_of_entry: end_of_entry.as_deref(), bounded: operation.bounded }, start);
         let called = self.call(lane, want, (bound, &room), answer_bytes);
         let Some(answered) = called.await.map_err(OpError::from)? else { return Ok(None) };
         let taken = lane.port().with(|scratch| {

@@ -25,9 +25,9 @@
 //! told where keys are cut ([`owners::make`]). It is whole before the catalog names it, and of several that make one, the CAS
 //! of the catalog's word decides.
 //!
-//! Round trips of opening: superblock; row; catalog's word; table; two for each chunk of the ring; ring; row. Of an entry
-//! that is free: two. Of one whose owner lives: two, its word and the owner's row. Of one whose owner is dead: those of
-//! [`recover`].
+//! Round trips of opening: superblock; row; catalog's word; table, its count first; two for each chunk of the ring; ring; row. Of
+//! an entry that is free: three, its word twice and the count of entries (`cut`). Of one whose owner lives: two, its word and the
+//! owner's row. Of one whose owner is dead: those of [`recover`].
 
 use super::flush::{FLUSHED, Flushing};
 use super::{Dex, Owner};
@@ -47,16 +47,18 @@ use crate::marks::Mark;
 use crate::membership::rows;
 use crate::memory::chunks::{self, Granted, Want};
 use crate::memory::rows::RowError;
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, unknown};
 use crate::pages::Flush;
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::HOME;
 use crate::remote::address::Address;
 use crate::remote::chunk::{ChunkKind, Grant, REQUESTS_MAX, RequestId};
+use crate::remote::owners::{ENTRIES_MAX, TableHeader};
 use crate::remote::superblock::Superblock;
 use crate::verbs::{Label, NodeId, Request};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use spin::Once;
 
 /// How long a lane pauses that waits for another one to open, or to take an entry, in ns.
@@ -67,11 +69,11 @@ const RUNS_AT_ONCE: u32 = 8;
 
 /// Storage for what a compute node knows of the ownership table.
 pub struct OwnersRoom<'s> {
-    /// Bytes of a key for each entry.
-    pub boundaries: &'s mut [u8],
-    /// One for each entry.
-    pub order: &'s mut [u32],
-    /// One for each entry.
+    /// [`Partition::boundary_words`].
+    pub boundaries: &'s [AtomicU32],
+    /// One for each entry for which the table has room.
+    pub order: &'s [AtomicU32],
+    /// The same.
     pub cells: &'s [EntryCell],
 }
 
@@ -168,11 +170,20 @@ impl<'s> Dex<'s> {
     /// Takes the entry of a key, unless a compute node that lives has it.
     async fn take(&self, lane: &Lane<'_>, key: &Range<usize>) -> Result<Tenure, Interrupt> {
         let partition = &self.open(lane).await?.partition;
-        let entry = lane.port().with(|scratch| {
-            let mut room = [0; KEY_BYTES_MAX];
-            partition.entry_of(key_of(scratch, key, &mut room))
-        });
-        let waited = self.begin_taking(lane, Taking::Entry(entry)).await?;
+        let entry_now = || {
+            lane.port().with(|scratch| {
+                let mut room = [0; KEY_BYTES_MAX];
+                partition.entry_of(key_of(scratch, key, &mut room))
+            })
+        };
+        let mut entry = entry_now();
+        let mut waited = self.begin_taking(lane, Taking::Entry(entry)).await?;
+        // Another lane has cut the entry meanwhile.
+        while entry != entry_now() {
+            self.end_taking(lane);
+            entry = entry_now();
+            waited = self.begin_taking(lane, Taking::Entry(entry)).await?;
+        }
         let is_over = waited || self.left.load(Ordering::Acquire);
         let taken = match self.tenure_at(lane, key) {
             Ok(tenure) => Ok(Some(tenure)),
@@ -181,7 +192,9 @@ impl<'s> Dex<'s> {
         };
         self.end_taking(lane);
         match taken? {
-            Some(tenure) => Ok(tenure),
+            // What was taken may have turned out to end in front of the key.
+            Some(tenure) if entry == entry_now() => Ok(tenure),
+            Some(_) => Err(Interrupt::TenureEnded),
             // If it is this compute node's, the lane that was to take it was dropped.
             None => self.tenure_at(lane, key).map_err(|_| self.no_tenure(lane, key)),
         }
@@ -233,6 +246,9 @@ impl<'s> Dex<'s> {
                     // Its owner has given it up meanwhile.
                     continue;
                 }
+            }
+            if let Entry::Mine(_) | Entry::Recovering(_) = found {
+                self.note_cuts(lane, opened).await?;
             }
             match found {
                 Entry::Mine(_) => return Ok(opened.partition.admit(entry)),
@@ -342,13 +358,16 @@ impl<'s> Dex<'s> {
         let rings = Rings::new(self.make_ring(lane, &owner, 0, None).await?, owner);
         // The words may have changed meanwhile. They are only what is known of them.
         let shape = self.table_shape()?;
+        port.call(Request::read(Label::Owner, HOME, table, TableHeader::BYTES, at)).await?;
+        let header = port.with(|scratch| scratch.get(at..).and_then(TableHeader::from_prefix));
+        let count = header.and_then(|header| header.entries(tree.number).ok()).unwrap_or(ENTRIES_MAX);
         read_table(lane, table, &shape, at).await?;
         let Some(OwnersRoom { boundaries, order, cells }) = self.owners.lock().take() else {
             return Err(bad("the ownership table of this index was found damaged before"));
         };
         let partition = port.with(|scratch| {
             let image = scratch.get(at..).unwrap_or_default();
-            let table = Table::decode(shape, tree.number, pool.1, image)?;
+            let table = Table::decode_first(shape, tree.number, pool.1, image, count)?;
             Partition::open(&table, tree.owner.row, boundaries, order, cells)
         });
         let what = "the ownership table is damaged, or another index's";
@@ -356,15 +375,38 @@ impl<'s> Dex<'s> {
         Ok(Opened { partition: partition.map_err(corrupt)?, rings, table, pool })
     }
 
-    /// READs the words and the loads of all entries. Other lanes may be at work: what they have noted since stays. Returns
-    /// whether the load of an entry that this compute node serves is another one's.
+    /// Looks whether entries were cut in two since this compute node READ the table, before it is admitted to one of them: what it
+    /// has claimed may have ended earlier. Only owners cut entries, so it is asked once the entry's word is this compute node's. One
+    /// round trip, or those of [`Dex::note_table`].
+    pub(super) async fn note_cuts(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<(), OpError> {
+        if planted(Mutant::CUTS_UNSEEN) {
+            return Ok(());
+        }
+        if self.table_site(opened).read_count(lane).await? > opened.partition.count() {
+            self.note_table(lane, opened).await?;
+        }
+        Ok(())
+    }
+
+    /// READs the words and the loads of all entries, and the boundaries of those that are new. Other lanes may be at work: what they
+    /// have noted since stays. Returns whether the load of an entry that this compute node serves is another one's. One round trip, or
+    /// two.
     pub(super) async fn note_table(&self, lane: &Lane<'_>, opened: &Opened<'s>) -> Result<bool, OpError> {
         let (shape, at) = (self.table_shape()?, self.scratch.table.start);
+        // Before the READ: another lane may learn of an entry that this READ has brought in part.
+        let known = opened.partition.count();
         read_table(lane, opened.table, &shape, at).await?;
+        let header = lane.port().with(|scratch| scratch.get(at..).and_then(TableHeader::from_prefix));
+        let count = header.and_then(|header| header.entries(self.tree.number).ok()).unwrap_or(ENTRIES_MAX);
+        if count > known {
+            read_table(lane, opened.table, &shape, at).await?;
+        }
         let noted = lane.port().with(|scratch| {
-            let table = Table::decode(shape, self.tree.number, opened.pool.1, scratch.get(at..).unwrap_or_default())?;
+            let image = scratch.get(at..).unwrap_or_default();
+            let table = Table::decode_first(shape, self.tree.number, opened.pool.1, image, count)?;
+            opened.partition.grow(&table)?;
             let mut is_news = false;
-            for entry in 0..opened.partition.count() {
+            for entry in 0..table.count() {
                 let noted = opened.partition.note(entry, table.word(entry), OwnerWord::FREE);
                 noted.map_err(|_| TableError::Corrupt("a word that no writer makes"))?;
                 is_news |= opened.partition.note_load(entry, table.load(entry));
@@ -418,7 +460,7 @@ impl<'s> Dex<'s> {
         Ok(())
     }
 
-    fn table_shape(&self) -> Result<TableShape, OpError> {
+    pub(super) fn table_shape(&self) -> Result<TableShape, OpError> {
         self.parameters.table_shape().map_err(|_| bad("an ownership table of this size"))
     }
 

@@ -129,7 +129,7 @@ impl Dex<'_> {
                 // record again.
                 let is_over = matches!(interrupt, Interrupt::Failed(_));
                 lane.port().with(|scratch| {
-                    if bound.end <= scratch.len() && is_over {
+                    if bound.end <= scratch.len() && (is_over || planted(Mutant::SCAN_AGAIN_FROM_BOUND)) {
                         scratch.copy_within(bound.clone(), self.plan.key.start);
                     }
                 });

@@ -32,6 +32,9 @@ pub struct Dex;
 /// Entries of the ownership table for each compute node, at most.
 const ENTRIES_PER_NODE_MAX: u64 = 3;
 
+/// Entries may be cut in two so often.
+const SPARE: u32 = 6;
+
 impl TreeKind for Dex {
     const NAME: &'static str = "dex";
     /// Its places are not collected.
@@ -61,6 +64,8 @@ impl TreeKind for Dex {
             Mark::LOG_RESTARTED,
             // With the option moves only.
             Mark::ENTRY_HANDED_OVER,
+            // With the option cuts only.
+            Mark::ENTRY_CUT,
             // With the option offload only.
             Mark::OFFLOADED,
             Mark::OFFLOAD_IN_VAIN,
@@ -113,7 +118,8 @@ impl TreeKind for Dex {
 
     /// An entry begins with a leaf that is joined to none. What a memory node changes by a call, it does not count.
     fn lasting_leaves(case: &TreeCase) -> Option<u64> {
-        (case.spending.offload == Mode::Never).then_some(ENTRIES_PER_NODE_MAX * case.compute_nodes as u64)
+        let entries = ENTRIES_PER_NODE_MAX * case.compute_nodes as u64 + u64::from(SPARE);
+        (case.spending.offload == Mode::Never).then_some(entries)
     }
 
     /// Those of a log ring: a ring has more lines than are staged.
@@ -136,6 +142,7 @@ impl TreeKind for Dex {
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
             entries,
+            spare: SPARE,
             cut: cut(draw, key_bytes, entries),
         };
         // By the seed, too.

@@ -115,6 +115,8 @@ enum Doing {
     Sweep(ComputeNode),
     /// It has a part moved.
     Move,
+    /// It cuts a part in two.
+    Cut,
     /// It does what others have asked for.
     Keep,
     /// It executes an operation of another compute node.

@@ -162,6 +162,8 @@ pub trait Opened {
     fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::move_part`].
     fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()>;
+    /// See [`Index::cut_part`].
+    fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn_after`].
@@ -242,6 +244,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()> {
         Box::pin(self.0.move_part(lane, part, to, wait_ns))
+    }
+    fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Boxed<'a, ()> {
+        Box::pin(self.0.cut_part(lane, key, wait_ns))
     }
     fn turn<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.turn(lane))

@@ -97,6 +97,8 @@ options! {
     ScansDown = "scans-down", 15;
     /// Several operations of a lane go to the owner of their keys in one message, where operations are forwarded.
     Packs = "packs", 60;
+    /// Parts of the keys are cut in two, where keys have owners.
+    Cuts = "cuts", 30;
 }
 
 /// Number of options.

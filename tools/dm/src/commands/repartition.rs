@@ -1,10 +1,11 @@
-//! `dm repartition`: which compute node has which range of the keys of an index, and ranges that move to another one while
-//! the index is in use, to a row that is named or so that loads are evened.
+//! `dm repartition`: which compute node has which range of the keys of an index, ranges that move to another one while
+//! the index is in use, to a row that is named or so that loads are evened, and ranges that are cut in two.
 
 use super::inspect::owners::{Access, KeyRange};
 use crate::failure::{Failure, print};
 use crate::members::{members, with_read_access};
-use crate::notation::{Format, show};
+use crate::notation::{Format, parse, show};
+use crate::pool::Memory;
 use crate::report::text::counted;
 use crate::tool::{PoolArguments, Tool, seconds, with_tool};
 use dm_core::index::balance::{Balance, Part, RowLoad};
@@ -18,11 +19,12 @@ use std::time::Duration;
 /// Arguments of `dm repartition`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --move and --balance it shows the ranges, each with the operations per second that its owner has counted \
+    after_help = "Without --move, --balance and --cut it shows the ranges, each with the operations per second that its owner has counted \
                   lately; a range without them has an owner that has not said any yet, or none. --balance has the rows with the most \
                   operations give whole ranges, as long as a move lowers the greater load of both rows by 5 % at least. Owners say \
                   their loads while their sessions are open: dm shell does with each command. A range moves while programs use it: its owner writes back what it has \
-                  changed, and operations of others are refused with the new owner's row. Both have to have the index open.\n\n\
+                  changed, and operations of others are refused with the new owner's row. Both have to have the index open. For a cut, \
+                  a range comes to this program and goes back to its owner, as two; an index has room for as many cuts as it has ranges at first.\n\n\
                   Examples:\n  dm repartition --pool /run/dm/0 --index users\n  dm repartition --pool /run/dm/0 --index users --move 3,4 --to 7\n  \
                   dm repartition --pool /run/dm/0 --index users --balance"
 )]
@@ -47,6 +49,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     balance: bool,
 
+    /// Cut the range of each of these keys in two, where the leaf begins that has the key
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', conflicts_with_all = ["moved", "balance"])]
+    cut: Vec<String>,
+
     /// How long an owner may take to give a range up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     wait: Duration,
@@ -62,6 +68,9 @@ struct Ranges {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let ranges = read(&memory.pool, &arguments.index)?;
+    if !arguments.cut.is_empty() {
+        return cut_all(arguments, &memory);
+    }
     if !arguments.balance && arguments.moved.is_empty() {
         return print(&ranges.text(&arguments.index));
     }
@@ -90,6 +99,44 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lines: Vec<String> = moves.iter().map(|(range, to)| format!("range {range} moves to row {}\n", to.0)).collect();
     let moved = if lines.is_empty() { "nothing to move\n".to_owned() } else { lines.concat() };
     print(&(moved + &plan))
+}
+
+/// Cuts the ranges of the keys that were named, one after the other.
+fn cut_all(arguments: &Arguments, memory: &Memory) -> Result<(), Failure> {
+    let node = arguments.pool.join(memory)?;
+    let me = node.member().row;
+    with_tool(&node, &arguments.index, |tool| {
+        let lines: Result<Vec<String>, Failure> = arguments
+            .cut
+            .iter()
+            .map(|text| {
+                let bad = |what: String| Failure::Usage(format!("--cut: {what}"));
+                let key = parse(text, tool.parameters.key_bytes(), "key").map_err(bad)?;
+                let range = cut_one(tool, me, &key, arguments.wait)
+                    .map_err(|error| Failure::Run(format!("the range of key {text} is not cut: {error}")))?;
+                Ok(format!("range {range} is cut: it is ranges {range} and {} now\n", range + 1))
+            })
+            .collect();
+        print(&lines?.concat())
+    })
+}
+
+/// Returns the number of the range.
+fn cut_one(tool: &mut Tool<'_, '_, '_, '_>, me: RowId, key: &[u8], wait: Duration) -> Result<u32, OpError> {
+    let (range, owner) = tool.part_of(key)?;
+    let is_others = owner != me && owner != RowId(0);
+    if is_others {
+        move_one(tool, (range, me), wait)?;
+    }
+    tool.take_part(range)?;
+    let cut = tool.cut_part(key, wait);
+    if is_others {
+        // Also if it was not cut.
+        for range in range..=range + u32::from(cut.is_ok()) {
+            move_one(tool, (range, owner), wait)?;
+        }
+    }
+    cut.map(|()| range)
 }
 
 fn move_one(tool: &mut Tool<'_, '_, '_, '_>, (range, to): (u32, RowId), wait: Duration) -> Result<(), OpError> {

@@ -82,7 +82,7 @@ fn owners_and_their_rings_are_shown() {
     assert!(ring["lines"].as_u64().unwrap() >= 32 << 10, "{view}");
     let text = dm(&format!("inspect {pool} {LEASE}")).good();
     for part in [
-        "64 entries, room for 64: 63 free, 1 owned, 0 draining, 0 kept, 0 recovering, 0 corrupt",
+        "64 entries, room for 128: 63 free, 1 owned, 0 draining, 0 kept, 0 recovering, 0 corrupt",
         "(live): owns 1, recovers 0",
         "pages that an owner has changed and not written back are in its memory",
         "from line 0 on 1 record in 1 line",
@@ -196,6 +196,35 @@ fn ranges_of_keys_are_shown_and_moved() {
     drop(owner.stdin.take());
     assert!(owner.wait().unwrap().success());
     assert_eq!(inspected(&pool)["indexes"][0]["owners"]["free"], 4, "it has left, and what was kept for it is free");
+}
+
+#[test]
+fn a_range_is_cut_in_two_and_goes_back_to_its_owner() {
+    let nodes = Nodes::start(1, "64MiB");
+    let pool = nodes.pool();
+    filled(&pool, "it", "--key-bytes 8 --value-bytes 8", 1000);
+    let memory = Pool::connect(&[nodes.socket(0)], ShmOptions::default()).unwrap();
+    let owner = Session::open(&Arc::new(memory), "it", &SessionOptions::default()).unwrap();
+    let all_are_there = || {
+        for n in 0..1000_u64 {
+            let got = owner.get(&n.to_be_bytes()).wait().unwrap();
+            assert!(got.is_some_and(|value| value.starts_with(format!("v{n}").as_bytes())), "{n}");
+        }
+    };
+    all_are_there();
+    let repartition = |options: &str| dm(&format!("repartition {pool} {LEASE} --index it {options}"));
+    assert_eq!(repartition("--cut u64:500").good(), "range 0 is cut: it is ranges 0 and 1 now\n");
+    let listed = repartition("").good();
+    let row = owner.member().row.0;
+    assert!(listed.contains("65 ranges"), "{listed}");
+    assert_eq!(listed.matches(&format!(": row {row}")).count(), 2, "{listed}");
+    all_are_there();
+    assert_eq!(repartition("--cut u64:900,u64:200").good().lines().count(), 2);
+    repartition("--cut u64:0").bad(1, &["the range of key u64:0 is not cut", "nothing in front of it"]);
+    repartition("--cut u64:1 --balance").bad(2, &["--balance"]);
+    all_are_there();
+    owner.close();
+    dm(&format!("check {pool} {LEASE} --records")).good();
 }
 
 #[test]

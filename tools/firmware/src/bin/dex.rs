@@ -20,7 +20,7 @@ use firmware::model::{RECORDS, key};
 use firmware::pool::Place;
 use firmware::tree::{Sizes, tree};
 use firmware::{LANES, LEAVES_AT_ONCE, PAGE_RECORDS, memory, run};
-use spin::{Mutex, MutexGuard, Once};
+use spin::Once;
 
 /// Ranges of keys: this compute node owns all of them.
 const ENTRIES: usize = 4;
@@ -31,6 +31,7 @@ const PARAMETERS: Parameters = Parameters {
     leaf_span: 16,
     inner_span: 16,
     entries: ENTRIES as u32,
+    spare: 0,
     cut: Cut::Even { first: 0, last: u64::from_be_bytes(key(RECORDS)) },
 };
 /// What [`Parameters::plan`] says, which `run` compares.
@@ -59,8 +60,8 @@ static STAGING: [AtomicU32; STAGED_LINES * LINE_BYTES / 4] =
     [const { AtomicU32::new(0) }; STAGED_LINES * LINE_BYTES / 4];
 static MARKS: [AtomicU32; mark_words(LANES)] = [const { AtomicU32::new(0) }; mark_words(LANES)];
 static LEVELS: [AtomicU8; LANES] = [const { AtomicU8::new(0) }; LANES];
-static BOUNDARIES: Mutex<[u8; 8 * ENTRIES]> = Mutex::new([0; 8 * ENTRIES]);
-static ORDER: Mutex<[u32; ENTRIES]> = Mutex::new([0; ENTRIES]);
+static BOUNDARIES: [AtomicU32; 2 * ENTRIES] = [const { AtomicU32::new(0) }; 2 * ENTRIES];
+static ORDER: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 static CELLS: Once<[EntryCell; ENTRIES]> = Once::new();
 
 // SAFETY: nothing else in an image has this name, and `boot` calls it so.
@@ -82,12 +83,10 @@ fn open(place: &Place) -> Option<Dex<'static>> {
         scratch: scratch.tree.clone(),
     };
     let cells = CELLS.call_once(|| array::from_fn(|_| EntryCell::default()));
-    let boundaries: &'static mut [u8; _] = MutexGuard::leak(BOUNDARIES.lock());
-    let order: &'static mut [u32; _] = MutexGuard::leak(ORDER.lock());
     let parts = Parts {
         tree: tree(place, sizes)?,
         store: PageStore::new(&FRAME_WORDS, PAGES).ok()?,
-        owners: OwnersRoom { boundaries, order, cells },
+        owners: OwnersRoom { boundaries: &BOUNDARIES, order: &ORDER, cells },
         log: Log::new(RING_LINES, &STAGING, &MARKS, LANES).ok()?,
         ring_lines: RING_LINES,
         // Nobody fences this compute node, so what it owns stays its own.

@@ -22,6 +22,7 @@ use crate::verbs::{Capabilities, Completion, LaneId, NodeId, Space, Status, Verb
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::pin;
+use core::sync::atomic::AtomicU32;
 use std::vec;
 use std::vec::Vec;
 use zerocopy::IntoBytes;
@@ -138,8 +139,9 @@ fn with(home: &Home, row: u16, check: impl FnOnce(&TableSite<'_>, &Lane<'_>)) {
     let image = home.region.borrow()[TABLE as usize..][..home.shape.bytes()].to_vec();
     let table = Table::decode(home.shape, index(), 3, &image).unwrap();
     let cells: Vec<EntryCell> = (0..100).map(|_| EntryCell::default()).collect();
-    let (mut boundaries, mut order) = (vec![0; 800], vec![0; 100]);
-    let partition = Partition::open(&table, RowId(row), &mut boundaries, &mut order, &cells).unwrap();
+    let boundaries: Vec<_> = (0..200).map(|_| AtomicU32::new(0)).collect();
+    let order: Vec<_> = (0..100).map(|_| AtomicU32::new(0)).collect();
+    let partition = Partition::open(&table, RowId(row), &boundaries, &order, &cells).unwrap();
     let (mut scratch, geometry, room) = (vec![0; 1024], [home.geometry], 0..512);
     let lane = Lane::new(LaneId(0), &mut scratch);
     let site =

@@ -8,9 +8,18 @@ use crate::remote::lock_word::RowId;
 use crate::remote::owners::{LoadWord, TableHeader};
 extern crate std;
 use std::string::ToString;
+use std::sync::atomic::AtomicU32;
 use std::vec;
 use std::vec::Vec;
 use zerocopy::IntoBytes;
+
+/// Entries for which the table has room.
+const CAPACITY: usize = 6;
+
+/// Storage for what is known of the table.
+fn room() -> ([AtomicU32; 2 * CAPACITY], [AtomicU32; CAPACITY]) {
+    ([const { AtomicU32::new(0) }; 2 * CAPACITY], [const { AtomicU32::new(0) }; CAPACITY])
+}
 
 const INDEX: IndexNumber = match IndexNumber::new(2) {
     Some(index) => index,
@@ -39,7 +48,7 @@ fn without_loads(image: &[u8]) -> Vec<u8> {
 }
 
 fn shape() -> TableShape {
-    TableShape::new(8, 6).unwrap()
+    TableShape::new(8, CAPACITY as u32).unwrap()
 }
 
 #[test]
@@ -126,15 +135,18 @@ fn every_key_has_one_entry_whatever_their_order_in_the_table() {
     }
     for (image, order) in [(&image, [0, 1, 2, 3, 4]), (&shuffled, [0, 1, 4, 3, 2])] {
         let table = Table::decode(shape(), INDEX, 3, image).unwrap();
-        let (mut bounds, mut ranks) = ([0; 40], [0; 5]);
-        let cells: [EntryCell; 5] = Default::default();
-        let partition = Partition::open(&table, RowId(3), &mut bounds, &mut ranks, &cells).unwrap();
+        let (bounds, ranks) = room();
+        let cells: [EntryCell; CAPACITY] = Default::default();
+        let partition = Partition::open(&table, RowId(3), &bounds, &ranks, &cells).unwrap();
         for key in 0..60_u64 {
             let rank = (key / 10).min(4) as usize;
             assert_eq!(partition.entry_of(&key.to_be_bytes()), order[rank], "key {key}");
-            let (low, high) = partition.range_of(&key.to_be_bytes());
-            assert_eq!(low, (rank as u64 * 10).to_be_bytes());
-            assert_eq!(high.map(<[u8]>::to_vec), (rank < 4).then(|| (rank as u64 * 10 + 10).to_be_bytes().to_vec()));
+            let (low, high) = (partition.low_of(&key.to_be_bytes()), partition.high_of(&key.to_be_bytes()));
+            assert_eq!(*low, (rank as u64 * 10).to_be_bytes());
+            assert_eq!(
+                high.map(|high| high.to_vec()),
+                (rank < 4).then(|| (rank as u64 * 10 + 10).to_be_bytes().to_vec())
+            );
         }
     }
     let mut twice = image;
@@ -145,8 +157,8 @@ fn every_key_has_one_entry_whatever_their_order_in_the_table() {
     twice[at..at + 4].copy_from_slice(&crate::layout::record::CRC.checksum(&checked).to_le_bytes());
     twice[at + 8..at + 16].copy_from_slice(&key);
     let table = Table::decode(shape(), INDEX, 3, &twice).unwrap();
-    let cells: [EntryCell; 5] = Default::default();
-    let opened = Partition::open(&table, RowId(3), &mut [0; 40], &mut [0; 5], &cells).map(|_| ());
+    let cells: [EntryCell; CAPACITY] = Default::default();
+    let opened = Partition::open(&table, RowId(3), &room().0, &room().1, &cells).map(|_| ());
     assert!(matches!(opened, Err(TableError::Overlap { .. })), "{opened:?}");
 }
 
@@ -154,10 +166,10 @@ fn every_key_has_one_entry_whatever_their_order_in_the_table() {
 fn a_tenure_ends_with_its_epoch() {
     let image = image_of(shape(), |writer| writer.even(2, 0, u64::MAX)).unwrap();
     let table = Table::decode(shape(), INDEX, 3, &image).unwrap();
-    let (mut bounds, mut ranks) = ([0; 16], [0; 2]);
-    let cells: [EntryCell; 2] = Default::default();
+    let (bounds, ranks) = room();
+    let cells: [EntryCell; CAPACITY] = Default::default();
     let me = RowId(3);
-    let partition = Partition::open(&table, me, &mut bounds, &mut ranks, &cells).unwrap();
+    let partition = Partition::open(&table, me, &bounds, &ranks, &cells).unwrap();
     let key = [0xff; 8];
     assert_eq!(partition.tenure_of(&key), Err(NotOwner { entry: 1, row: RowId(0), epoch: 0 }));
     assert_eq!(partition.admit(1), None, "the word is not its own");
@@ -191,9 +203,9 @@ fn an_owner_says_what_it_has_counted_in_its_own_tenure() {
     let image = image_of(shape(), |writer| writer.even(3, 0, u64::MAX)).unwrap();
     let table = Table::decode(shape(), INDEX, 3, &image).unwrap();
     assert_eq!(table.load(2), LoadWord::NONE);
-    let (mut bounds, mut ranks) = ([0; 24], [0; 3]);
-    let cells: [EntryCell; 3] = Default::default();
-    let partition = Partition::open(&table, RowId(3), &mut bounds, &mut ranks, &cells).unwrap();
+    let (bounds, ranks) = room();
+    let cells: [EntryCell; CAPACITY] = Default::default();
+    let partition = Partition::open(&table, RowId(3), &bounds, &ranks, &cells).unwrap();
     let owned = OwnerWord::FREE.claim(RowId(3)).unwrap();
     partition.note(0, owned, OwnerWord::FREE).unwrap();
     let tenure = partition.admit(0).unwrap();

@@ -50,6 +50,16 @@ pub(super) fn kill(pool: &Pool, row: u16) {
 
 /// A compute node that joins, and dies when `lives` more lines have landed.
 pub(super) fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>, &Lane<'_>) -> R) -> R {
+    with_lanes_of_owner(pool, row, lives, |dex, lanes| test(dex, &lanes[0]))
+}
+
+/// The same with all its lanes.
+pub(super) fn with_lanes_of_owner<R>(
+    pool: &Pool,
+    row: u16,
+    lives: usize,
+    test: impl FnOnce(&Dex<'_>, &[Lane<'_>]) -> R,
+) -> R {
     let (member, geometry, setup) = (member_of(row), [pool.geometry], CROWDED);
     let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, host: "here" };
     let at = pool.geometry.row_offset(member.row) as usize;
@@ -66,7 +76,7 @@ pub(super) fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOn
     let counters: Vec<ProgressCounter> = (0..setup.lanes).map(|_| ProgressCounter::default()).collect();
     let recovery = Recovery::new(member, &lease, &counters, &areas, &numbers, &capabilities()).unwrap();
     pool.lives.set(lives);
-    with_member(pool, setup, member, Some(&recovery), |dex, lanes| test(dex, &lanes[0]))
+    with_member(pool, setup, member, Some(&recovery), test)
 }
 
 /// What was acknowledged, and what was under way.

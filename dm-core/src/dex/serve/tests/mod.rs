@@ -35,6 +35,7 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
+mod cuts;
 mod deaths;
 mod leaving;
 mod levels;
@@ -88,7 +89,7 @@ impl Setup {
     fn parameters(&self) -> Parameters {
         let last = u64::from(self.entries) * WIDTH - 1;
         let (cut, entries) = (Cut::Even { first: 0, last }, self.entries);
-        Parameters { key_bytes: 8, value_bytes: 8, leaf_span: self.leaf_span, inner_span: 4, entries, cut }
+        Parameters { key_bytes: 8, value_bytes: 8, leaf_span: self.leaf_span, inner_span: 4, entries, spare: 2, cut }
     }
 }
 
@@ -150,7 +151,7 @@ fn with_member<R>(
     let (plan, scratch) = parameters.plan(16, 2);
     let number = IndexNumber::new(NUMBER).unwrap();
     // The table.
-    let shape = TableShape::new(8, setup.entries).unwrap();
+    let shape = parameters.table_shape().unwrap();
     let mut image = vec![0; shape.bytes()];
     assert_eq!(parameters.even_table(number, POOL_INCARNATION, &mut image), Ok(Some(setup.entries)));
     for entry in 0..setup.entries {
@@ -164,10 +165,11 @@ fn with_member<R>(
     if !opens {
         pool.region.borrow_mut()[table_at as usize..][..image.len()].copy_from_slice(&image);
     }
-    let cells: Vec<EntryCell> = (0..setup.entries).map(|_| EntryCell::default()).collect();
-    let (mut boundaries, mut order) = (vec![0; Partition::boundary_bytes(&table)], vec![0; setup.entries as usize]);
-    let (mut spare, mut spares) = (boundaries.clone(), order.clone());
-    let partition = Partition::open(&table, member.row, &mut boundaries, &mut order, &cells).unwrap();
+    let cells: Vec<EntryCell> = (0..shape.capacity()).map(|_| EntryCell::default()).collect();
+    let boundaries = || storage(Partition::boundary_words(&shape));
+    let order = || storage(shape.capacity() as usize);
+    let ((opened, opened_order), (boundaries, order)) = ((boundaries(), order()), (boundaries(), order()));
+    let partition = Partition::open(&table, member.row, &opened, &opened_order, &cells).unwrap();
     for entry in 0..setup.owned {
         assert!(partition.admit(entry).is_some());
     }
@@ -222,7 +224,7 @@ fn with_member<R>(
     let levels: Vec<AtomicU8> = (0..setup.lanes).map(|_| AtomicU8::new(0)).collect();
     let allowed = &pool.may_answer;
     let may_answer = |_: &Lane<'_>| allowed.load(Ordering::Relaxed);
-    let owners = OwnersRoom { boundaries: &mut spare, order: &mut spares, cells: &cells };
+    let owners = OwnersRoom { boundaries: &boundaries, order: &order, cells: &cells };
     let parts = Parts { tree, store, owners, log, ring_lines: ring.lines(), may_answer: &may_answer, levels: &levels };
     let dex = Dex::new(parts, &parameters, plan.clone(), scratch).unwrap();
     dex.set_offload(setup.offload);

@@ -115,7 +115,7 @@ fn word_at(pool: &Pool, at: u64) -> u64 {
 /// Where the load of an entry is.
 fn load_at(pool: &Pool, entry: u32) -> u64 {
     let table = word_at(pool, owners_offset(&pool.geometry, IndexNumber::new(NUMBER).unwrap()));
-    let shape = TableShape::new(8, 2).unwrap();
+    let shape = TableShape::new(8, 4).unwrap();
     Address::from_bits(table).offset() + shape.load_at(entry) as u64
 }
 

@@ -9,7 +9,7 @@ use dm_core::dex::serve::Level;
 /// answers: lines of the log, or its leaves, too.
 pub(super) fn all() -> Vec<Case> {
     let cut = Cut::Even { first: 0, last: (KEYS << 8) - 1 };
-    let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 2, entries: 1, cut };
+    let short = Parameters { key_bytes: 8, value_bytes: 16, leaf_span: 2, inner_span: 2, entries: 1, spare: 2, cut };
     // Records of several lines, and leaves of several.
     let long = Parameters { value_bytes: 120, ..short };
     let longer = Parameters { value_bytes: 512, ..short };

@@ -173,7 +173,7 @@ impl<'a> Load<'a, '_> {
                 *self.doing(at) = Doing::Settling(None);
                 self.drop_pack(at, driver.now_ns());
             }
-            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Serve => {
+            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Cut | Doing::Serve => {
                 *self.doing(at) = Doing::Settling(None);
             }
             Doing::Settling(_) => {}
@@ -211,6 +211,7 @@ impl<'a> Load<'a, '_> {
                 | Doing::Sweep(_)
                 | Doing::Move
                 | Doing::Keep
+                | Doing::Cut
                 | Doing::Serve
                 | Doing::Join => None,
             };

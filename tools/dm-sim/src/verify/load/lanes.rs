@@ -28,6 +28,9 @@ const PARTS_PERCENT: u32 = 25;
 /// Of 100 of these, so many have a part moved; the others do what was asked for.
 const MOVES_PERCENT: u32 = 40;
 
+/// Of 100 operations with the option cuts, so many have a part cut before them.
+const CUTS_PERCENT: u32 = 6;
+
 /// How long a lane waits at most for a part that it has moved, in ns: some hundred requests.
 const MOVE_WAIT_NS: u64 = 1_000_000;
 
@@ -183,6 +186,16 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                 Ended::Moved(moved)
             }));
         }
+        if self.left > 0
+            && index.has_owners()
+            && self.draw.wide.has(WideOption::Cuts)
+            && self.wide.percent(CUTS_PERCENT)
+        {
+            *self.doing(at) = Doing::Cut;
+            let mut key = vec![0; index.plan().key.len()];
+            self.coding.write_key(u64::from(self.wide.below(self.draw.keys)), &mut key);
+            return Some(Box::pin(async move { Ended::Moved(index.cut_part(lane, &key, MOVE_WAIT_NS).await) }));
+        }
         self.left = self.left.checked_sub(1)?;
         let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
@@ -243,7 +256,8 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                     self.may_come_back(true, now_ns);
                 }
             }
-            (Doing::Move | Doing::Keep, Ended::Moved(result)) => match result {
+            (Doing::Move | Doing::Keep | Doing::Cut, Ended::Moved(result)) => match result {
+                Ok(()) if doing == Doing::Cut => self.met[WideOption::Cuts as usize] += 1,
                 Ok(()) => self.met[WideOption::Moves as usize] += u64::from(doing == Doing::Move),
                 // The owner was not at it, or has died; the row has not opened the index, or its compute node has died.
                 Err(OpError {
@@ -291,6 +305,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             | Doing::Sweep(_)
             | Doing::Move
             | Doing::Keep
+            | Doing::Cut
             | Doing::Serve
                 if lane.is_unsettled() =>
             {
