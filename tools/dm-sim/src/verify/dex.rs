@@ -96,7 +96,8 @@ impl TreeKind for Dex {
     /// compute node dies; an owner dies in a merge, and a compute node takes its keys whose copy of the parent is older;
     /// a flush is given up or dropped, or a merge dropped, and its compute node dies soon after: one of 60,000 histories each; a
     /// memory node reads a leaf that was changed before the get began, and that is flushed and evicted before its answer comes; a
-    /// memory node's processor stops within a copy while the leaf is WRITTEN sixteen times.
+    /// memory node's processor stops within a copy while the leaf is WRITTEN sixteen times; a change that READs its way while its leaf
+    /// is cut off, and a compute node that dies before the leaf is flushed.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::LEASE_UNCHECKED_ON_A_HIT,
@@ -109,6 +110,7 @@ impl TreeKind for Dex {
             Mutant::DRAINED_WITHOUT_FILLS,
             Mutant::DEPARTED_UNSEEN,
             Mutant::SLOW_COPY_BELIEVED,
+            Mutant::CUT_UNRENEWED,
         ]
     }
 
