@@ -24,6 +24,9 @@ pub const HISTORIES: [u32; 3] = [40, 400, 2500];
 /// Crash points of each operation and tree. All of them would take hours for the mutants that survive all else.
 const POINTS: u32 = 30;
 
+/// A run that has not ended after so many times its cap waits for something, whatever it has used.
+const WAITS_TIMES: u32 = 10;
+
 /// A unit test that takes longer is tried after the first histories.
 const TEST_SLOW_S: f64 = 0.3;
 
@@ -117,6 +120,14 @@ pub fn measure(built: &Built, state: &Path, (name, means, stage): (String, Means
     Ok(Run { name, means, stage, seconds, reached })
 }
 
+/// How long the threads of a process have run: what else the machine does is not of the mutant.
+fn processor_time(process: u32) -> Duration {
+    let stat = procfs::process::Process::new(process.cast_signed()).and_then(|process| process.stat());
+    stat.map_or(Duration::MAX, |stat| {
+        Duration::from_secs_f64((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    })
+}
+
 /// What is switched on.
 #[derive(Clone, Copy, Debug)]
 pub enum Active<'a> {
@@ -126,7 +137,7 @@ pub enum Active<'a> {
     Mutant(u32),
 }
 
-/// Runs tests of these names together, or one run of `dm verify`.
+/// Runs tests of these names together, or one run of `dm verify`. `cap`: of processor time.
 pub fn execute(
     built: &Built,
     state: &Path,
@@ -157,7 +168,9 @@ pub fn execute(
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if started.elapsed() > cap {
+        // One that waits for ever uses no processor.
+        let waits = started.elapsed() > cap * WAITS_TIMES;
+        if waits || (started.elapsed() > cap && processor_time(child.id()) > cap) {
             child.kill()?;
             child.wait()?;
             return Ok(End::Hung);
