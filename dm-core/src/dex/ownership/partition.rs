@@ -311,6 +311,14 @@ impl<'s> Partition<'s> {
         self.look(|| self.find_entry(key))
     }
 
+    /// Whether the entry has a key that is not below `least`, and not above `most`.
+    pub fn is_within(&self, entry: u32, least: &[u8], most: &[u8]) -> bool {
+        self.look(|| {
+            let ranks = self.order.get(self.find_rank(least)..=self.find_rank(most));
+            ranks.is_some_and(|of_ranks| of_ranks.iter().any(|of_rank| of_rank.load(Ordering::Relaxed) == entry))
+        })
+    }
+
     /// The boundary of the entry that has `key`, its least one.
     pub fn low_of(&self, key: &[u8]) -> Boundary {
         let mut boundary = Boundary { key: [0; KEY_BYTES_MAX], key_bytes: self.key_bytes };

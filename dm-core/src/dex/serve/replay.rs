@@ -47,13 +47,11 @@ impl TornFormat for Dex<'_> {
         for low in [&mut least, &mut most] {
             stripes::read(page, node::LOW_AT, low.get_mut(..in_line).unwrap_or_default());
         }
-        let is_entry = |low: &[u8; KEY_BYTES_MAX]| {
-            self.partition().entry_of(low.get(..self.leaf.key_bytes).unwrap_or_default()) == entry
-        };
+        let of_key = |low| <[u8]>::get(low, ..self.leaf.key_bytes).unwrap_or_default();
         header.index == self.tree.index
             && header.level == 0
             && header.generation == address.generation()
-            && (is_entry(&least) || is_entry(&most))
+            && self.partition().is_within(entry, of_key(&least), of_key(&most))
     }
 }
 

@@ -141,6 +141,10 @@ fn every_key_has_one_entry_whatever_their_order_in_the_table() {
         for key in 0..60_u64 {
             let rank = (key / 10).min(4) as usize;
             assert_eq!(partition.entry_of(&key.to_be_bytes()), order[rank], "key {key}");
+            // Entries between those of both ends have keys within, too.
+            let have = |entry: &u32| partition.is_within(*entry, &key.to_be_bytes(), &(key + 20).to_be_bytes());
+            let last = ((key + 20) / 10).min(4) as usize;
+            assert!(order[rank..=last].iter().all(have) && !order[..rank].iter().chain(&order[last + 1..]).any(have));
             let (low, high) = (partition.low_of(&key.to_be_bytes()), partition.high_of(&key.to_be_bytes()));
             assert_eq!(*low, (rank as u64 * 10).to_be_bytes());
             assert_eq!(

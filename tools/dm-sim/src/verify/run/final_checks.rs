@@ -270,11 +270,17 @@ impl Stage<'_> {
             history.injected.dead.iter().map(|dead| (*dead, self.world.row_of(*dead))).collect();
         // The row of the others is another one's.
         let rows: Vec<_> = rows.into_iter().filter(|(dead, row)| self.world.tenant(*row) == Some(*dead)).collect();
-        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
         for (dead, row) in rows {
             let (index, lane) = (self.opened[node], &lanes[node][0]);
-            match block_on(lane, &mut fabric, index.sweep(lane, row, IndexSet::default())).map(|run| run.result) {
-                Ok(Ok(swept)) if swept.row_free => history.record.close_all_of(dead, now_ns),
+            let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+            let swept = block_on(lane, &mut fabric, index.sweep(lane, row, IndexSet::default())).map(|run| run.result);
+            // A scan of an index without a leaf meets no entry, and one that has no key of the history stays the dead's.
+            let mut is_without_leaves =
+                || matches!(self.walk(lane, node), Ok(Run { result: Ok(Census { leaves: 0, .. }), .. }));
+            match swept {
+                Ok(Ok(swept)) if swept.row_free || index.has_owners() && is_without_leaves() => {
+                    history.record.close_all_of(dead, now_ns);
+                }
                 other => self.findings.push(Finding::Structure(format!("sweeping row {}: {other:?}", row.0))),
             }
             if !lane.lock_records().is_empty() {
