@@ -250,8 +250,8 @@ pub struct Arguments {
     pub raw_read: Option<u32>,
 
     /// Run for each value of an option: threads, lanes, compute-nodes, memory-nodes, memory-cores, cache-mib, key-bytes, value-bytes,
-    /// leaf-span, neighborhood, hotspot-mib, leaf-cache-mib, offload, raw-read, zipfianconstant. Given twice: for each pair of values,
-    /// with a curve for each value of the second option
+    /// leaf-span, neighborhood, hotspot-mib, leaf-cache-mib, offload, raw-read, zipfianconstant. Given two or three times: for each
+    /// choice of values, with curves over the first option, one for each choice of the others
     #[arg(long, value_name = "OPTION=VALUE,...", requires = "sweep_out")]
     pub sweep: Vec<String>,
 

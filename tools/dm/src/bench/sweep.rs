@@ -1,5 +1,5 @@
 //! `dm bench --sweep OPTION=VALUE,...`: the same benchmark for several values of one option, as a table, a CSV file and
-//! a throughput-latency curve; or of two options, with curves of throughput over the first one.
+//! a throughput-latency curve; or of two or three options, with curves of throughput over the first one.
 
 use super::{Arguments, execute, plan::Plan};
 use crate::failure::{Failure, print};
@@ -29,7 +29,10 @@ const OPTIONS: [&str; 9] = [
 /// Those that are named after them.
 const MORE_OPTIONS: [&str; 2] = ["raw-read", "zipfianconstant"];
 
-/// Values a sweep may have.
+/// Options of one sweep.
+const OPTIONS_MAX: usize = 3;
+
+/// Points a sweep may have.
 const VALUES_MAX: usize = 64;
 
 /// One point: one workload at one value of each option.
@@ -45,16 +48,16 @@ type Swept<'a> = (&'static str, Vec<&'a str>);
 pub fn run(arguments: &Arguments, prefix: &Path) -> Result<(), Failure> {
     let swept = arguments.sweep.iter().map(|sweep| parse(sweep)).collect::<Result<Vec<Swept<'_>>, _>>()?;
     let names: Vec<&str> = swept.iter().map(|(option, _)| *option).collect();
-    let is_twice = matches!(names[..], [first, second] if first == second);
-    if names.len() > 2 || is_twice {
-        return Err(Failure::Usage("--sweep: of one option, or of two different ones".to_owned()));
+    let is_twice = (1..names.len()).any(|number| names[..number].contains(&names[number]));
+    if names.len() > OPTIONS_MAX || is_twice {
+        return Err(Failure::Usage(format!("--sweep: of one option, or of up to {OPTIONS_MAX} different ones")));
     }
     if arguments.json.is_some() || arguments.trace.is_some() {
         return Err(Failure::Usage("--sweep: writes --sweep-out; --json and --trace are of single runs".to_owned()));
     }
     // Every point is planned, and the files are made, before the first runs.
     let mut plans = Vec::new();
-    for values in pairs(&swept) {
+    for values in choices(&swept) {
         let mut arguments = arguments.clone();
         for (option, value) in names.iter().zip(&values) {
             arguments = with(&arguments, option, value)?;
@@ -83,8 +86,8 @@ pub fn run(arguments: &Arguments, prefix: &Path) -> Result<(), Failure> {
     write(&csv, to_csv(&names, &points))?;
     let drawn = match names[..] {
         [option] => to_svg(option, &points),
-        [first, second] => to_curves((first, second), &points),
-        _ => String::new(),
+        [first, ref others @ ..] => to_curves((first, others), &points),
+        [] => String::new(),
     };
     write(&svg, drawn)?;
     print(&to_table(&names, &points))?;
@@ -92,7 +95,7 @@ pub fn run(arguments: &Arguments, prefix: &Path) -> Result<(), Failure> {
 }
 
 /// Every choice of a value for each option.
-fn pairs(swept: &[Swept<'_>]) -> Vec<Vec<String>> {
+fn choices(swept: &[Swept<'_>]) -> Vec<Vec<String>> {
     swept.iter().fold(vec![Vec::new()], |chosen, (_, values)| {
         let with = |before: &Vec<String>, value: &&str| [&before[..], &[(*value).to_owned()]].concat();
         chosen.iter().flat_map(|before| values.iter().map(move |value| with(before, value))).collect()
@@ -277,14 +280,16 @@ fn to_svg(option: &str, points: &[Point]) -> String {
 }
 
 /// Values of the first option to the right, as far from each other as from the next; throughput upwards; a curve for each
-/// workload and value of the second option.
-fn to_curves((first, second): (&str, &str), points: &[Point]) -> String {
+/// workload and choice of values of the other options.
+fn to_curves((first, others): (&str, &[&str]), points: &[Point]) -> String {
     const LEFT: f64 = 64.0;
     const TOP: f64 = 70.0;
     const WIDTH: f64 = 560.0;
     const HEIGHT: f64 = 340.0;
     /// Between the names of curves.
     const LEADING: f64 = 14.0;
+    /// Width of a letter of these names.
+    const LETTER: f64 = 6.5;
     let throughput = |point: &Point| point.report.throughput_ops_per_s() / 1e6;
     let bottom = TOP + HEIGHT;
     let y = Axis::of(points.iter().map(throughput), false, bottom, -HEIGHT);
@@ -292,12 +297,13 @@ fn to_curves((first, second): (&str, &str), points: &[Point]) -> String {
     let mut columns: Vec<&String> = Vec::new();
     let mut curves: Vec<(String, Vec<(usize, f64)>)> = Vec::new();
     for point in points {
-        let [of_first, of_second] = &point.values[..] else { continue };
+        let [of_first, of_others @ ..] = &point.values[..] else { continue };
         let column = columns.iter().position(|value| *value == of_first).unwrap_or_else(|| {
             columns.push(of_first);
             columns.len() - 1
         });
-        let name = format!("{}, {second} {of_second}", point.report.workload);
+        let choice = others.iter().zip(of_others).map(|(option, value)| format!(", {option} {value}"));
+        let name = point.report.workload.clone() + &choice.collect::<String>();
         match curves.iter_mut().find(|(known, _)| *known == name) {
             Some((_, places)) => places.push((column, throughput(point))),
             None => curves.push((name, vec![(column, throughput(point))])),
@@ -305,8 +311,9 @@ fn to_curves((first, second): (&str, &str), points: &[Point]) -> String {
     }
     let x = |column: usize| LEFT + WIDTH * (column as f64 + 0.5) / columns.len().max(1) as f64;
 
-    let title = format!("Sweep over {first} and {second}");
-    let mut svg = Svg::new(LEFT + WIDTH + 190.0, &title);
+    let title = format!("Sweep over {first}, {}", others.join(", "));
+    let longest = curves.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut svg = Svg::new(LEFT + WIDTH + 20.0 + LETTER * longest as f64, &title);
     svg.text((16.0, 28.0), "title", &format!("{title}: throughput"));
     svg.text((16.0, TOP - 12.0), "small dim", "Mops/s");
     for tick in y.ticks() {

@@ -89,7 +89,10 @@ fn a_sweep_writes_curves() {
     assert_eq!(pairs, ["lanes,memory-nodes", "1,1", "1,2", "2,1", "2,2", "4,1", "4,2"], "{csv}");
     let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
     assert!(svg.contains("a, memory-nodes 1") && svg.contains("a, memory-nodes 2"), "{svg}");
-    dm(&format!("{sweep} --sweep lanes=1")).bad(2, &["--sweep", "two different ones"]);
+    dm(&format!("{sweep} --sweep memory-nodes=1,2 --sweep cache-mib=1,2")).good();
+    let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
+    assert!(svg.contains("a, memory-nodes 2, cache-mib 1"), "{svg}");
+    dm(&format!("{sweep} --sweep lanes=1")).bad(2, &["--sweep", "up to 3 different ones"]);
     dm(&format!("{sweep} --sweep offload=at-times")).bad(2, &["offload", "at-times", "never, always, by-cost"]);
 }
 
