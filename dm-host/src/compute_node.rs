@@ -30,6 +30,7 @@
 //! **Limits.** A row names one log, so one index with a log ([`AssemblyError::SecondLog`]). An index is open once: a second
 //! copy would have the same seats in the leaves of Dolphin.
 
+mod drain;
 mod drop;
 mod rename;
 

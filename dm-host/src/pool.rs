@@ -176,6 +176,14 @@ pub enum PoolError {
         /// The evidence.
         source: RootLost,
     },
+    /// The pool has no memory node of that number.
+    #[error("there is no memory node {node}: the pool has {count}, numbered from 0 on")]
+    NoMemoryNode {
+        /// The number.
+        node: u16,
+        /// Memory nodes of the pool.
+        count: usize,
+    },
     /// A chunk table could not be read or changed.
     #[error(transparent)]
     Verb(#[from] VerbError),

@@ -91,10 +91,12 @@ impl Want {
         NodeId((turn % nodes.max(1)) as u16)
     }
 
-    /// Whether a chunk with that entry satisfies the request.
+    /// Whether a chunk with that entry satisfies the request. Redo images lie on the memory node of the lines that they are of, so
+    /// they get a chunk that is withheld, too, and give it back as one for redo images.
     fn can_have(&self, entry: ChunkWord) -> bool {
         match entry.decode() {
             Ok(ChunkEntry::Free) => true,
+            Ok(ChunkEntry::Withheld { used: None }) => self.grant.kind == ChunkKind::Redo,
             Ok(ChunkEntry::Used { kind, .. }) => self.reuse && kind == self.grant.kind,
             _ => false,
         }
@@ -273,6 +275,40 @@ pub(crate) async fn swap(
     Ok(lane.port().call(cas).await?.value == seen.0)
 }
 
+/// Keeps what is free on a memory node from being granted, so that it becomes empty; or gives it back, if not `withholds`. Returns
+/// how many chunks that were. What is granted stays so. A chunk that is given back later is free, and may be withheld by
+/// another call. Those for redo images stay: compute nodes have some on every memory node.
+///
+/// One round trip for 64 chunks, and one for each that changes.
+pub async fn withhold(
+    lane: &Lane<'_>,
+    (node, geometry): (NodeId, &NodeGeometry),
+    withholds: bool,
+    scratch: usize,
+) -> Result<u32, VerbError> {
+    let (mut from, mut changed) = (0, 0);
+    while from < geometry.chunk_count {
+        let end = (from + WINDOW).min(geometry.chunk_count);
+        read_window(lane, node, geometry, from..end, scratch).await?;
+        for chunk in from..end {
+            let seen = ChunkWord(word_at(lane, scratch + (chunk - from) as usize * 8));
+            let next = match seen.decode() {
+                Ok(ChunkEntry::Used { kind: ChunkKind::Redo, .. }) => None,
+                _ if withholds => seen.withheld(),
+                _ => seen.grantable(),
+            };
+            // Who was faster has it granted.
+            if let Some(next) = next
+                && swap(lane, (node, geometry, chunk), seen, next).await?
+            {
+                changed += 1;
+            }
+        }
+        from = end;
+    }
+    Ok(changed)
+}
+
 /// Marks a chunk as used: no compute node allocates in it any more. `false`: it is no longer granted as given. One
 /// round trip.
 pub(crate) async fn set_used(
@@ -378,6 +414,8 @@ pub struct Tally {
     pub free: u32,
     /// Given back after use.
     pub used: u32,
+    /// Not to be granted ([`withhold`]).
+    pub withheld: u32,
     /// Entries that this crate never writes.
     pub corrupt: u32,
     /// Granted ones, by index number and kind.
@@ -386,7 +424,7 @@ pub struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { free: 0, used: 0, corrupt: 0, granted: [[0; ChunkKind::COUNT]; IndexNumber::COUNT] }
+        Self { free: 0, used: 0, withheld: 0, corrupt: 0, granted: [[0; ChunkKind::COUNT]; IndexNumber::COUNT] }
     }
 }
 
@@ -396,6 +434,7 @@ impl Tally {
         match entry {
             Ok(ChunkEntry::Free) => self.free += 1,
             Ok(ChunkEntry::Used { .. }) => self.used += 1,
+            Ok(ChunkEntry::Withheld { .. }) => self.withheld += 1,
             Ok(ChunkEntry::Granted(grant)) => {
                 self.granted[usize::from(grant.index.get())][grant.kind as usize] += 1;
             }

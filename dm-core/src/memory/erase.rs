@@ -1,7 +1,7 @@
 //! Gives back all memory of an index that nobody has open: every chunk is zeroed, and is free then.
 //!
 //! ```text
-//!  granted to anybody, or used ──claim──► granted to the eraser ──zeros──► free
+//!  granted to anybody, or used ──claim──► granted to the eraser ──zeros──► free, or withheld if it was
 //! ```
 //!
 //! **Rule.** No compute node has the index open, and none can open it any more. Then nobody has a pointer into its
@@ -56,9 +56,12 @@ pub async fn erase(
             lane.port().call(Request::read(Label::Chunk, node, geometry.chunk_entry(chunk), bytes, 0)).await?;
         }
         let seen = ChunkWord(word_at(lane, at));
-        let Ok(ChunkEntry::Granted(Grant { kind, index, .. }) | ChunkEntry::Used { kind, index }) = seen.decode()
-        else {
-            continue;
+        let (kind, index, erased_word) = match seen.decode() {
+            Ok(ChunkEntry::Granted(Grant { kind, index, .. }) | ChunkEntry::Used { kind, index }) => {
+                (kind, index, ChunkWord::FREE)
+            }
+            Ok(ChunkEntry::Withheld { used: Some((kind, index)) }) => (kind, index, ChunkWord::WITHHELD),
+            _ => continue,
         };
         if index != number {
             continue;
@@ -71,7 +74,7 @@ pub async fn erase(
             continue;
         }
         zero(lane, node, geometry.chunk_offset(chunk), geometry.chunk_bytes, &zeros).await?;
-        if chunks::swap(lane, (node, geometry, chunk), mine, ChunkWord::FREE).await? {
+        if chunks::swap(lane, (node, geometry, chunk), mine, erased_word).await? {
             erased.chunks += 1;
         } else {
             erased.lost += 1;

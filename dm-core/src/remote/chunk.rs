@@ -26,11 +26,13 @@ pub enum ChunkState {
     Granted = 1,
     /// Granted to no compute node, but nodes were in it.
     Used = 2,
+    /// Granted to no compute node, and to be granted to none: its memory node is to become empty.
+    Withheld = 3,
 }
 
 impl ChunkState {
     /// Number of states.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 4;
 
     /// Lower-case name.
     pub const fn name(self) -> &'static str {
@@ -38,6 +40,7 @@ impl ChunkState {
             Self::Free => "free",
             Self::Granted => "granted",
             Self::Used => "used",
+            Self::Withheld => "withheld",
         }
     }
 }
@@ -112,6 +115,11 @@ pub enum ChunkEntry {
     },
     /// Granted.
     Granted(Grant),
+    /// Nobody's, and not to be granted.
+    Withheld {
+        /// What it was granted for, and which index it belonged to. `None`: it was never used.
+        used: Option<(ChunkKind, IndexNumber)>,
+    },
 }
 
 /// A grant as the table has it.
@@ -163,20 +171,55 @@ impl ChunkWord {
     /// Granted to no compute node, and never used.
     pub const FREE: Self = Self(0);
 
+    /// Not to be granted, and never used.
+    pub const WITHHELD: Self = Self(ChunkState::Withheld as u64);
+
     /// The fields, for the goldens.
     pub const FIELDS: &'static [Field] = &[
-        Field::bits(0, 0, 2, "state", "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there"),
-        Field::bits(0, 2, 3, "kind", "1 = leaf, 2 = inner, 3 = redo, 4 = block, 5 = other"),
+        Field::bits(
+            0,
+            0,
+            2,
+            "state",
+            "0 = free, 1 = granted, 2 = used: nobody's, but nodes lived there, 3 = withheld: free or used, not granted",
+        ),
+        Field::bits(
+            0,
+            2,
+            3,
+            "kind",
+            "1 = leaf, 2 = inner, 3 = redo, 4 = block, 5 = other; 0 = withheld and never used",
+        ),
         Field::bits(0, 5, 9, "index", "entry of the catalog; 511 = no index"),
         Field::bits(0, 14, 18, "request", "which grant of its owner this is"),
         Field::bits(0, 32, 16, "row", "compute-node row of the owner"),
         Field::bits(0, 48, 16, "incarnation", "incarnation of the owner"),
     ];
 
+    /// The entry of this chunk when it is withheld. `None`: it is granted, or withheld, or damaged.
+    pub const fn withheld(self) -> Option<Self> {
+        match self.decode() {
+            Ok(ChunkEntry::Free | ChunkEntry::Used { .. }) => Some(Self(self.0 | ChunkState::Withheld as u64)),
+            _ => None,
+        }
+    }
+
+    /// The entry of this chunk when it may be granted again. `None`: it is not withheld.
+    pub const fn grantable(self) -> Option<Self> {
+        match self.decode() {
+            Ok(ChunkEntry::Withheld { used: None }) => Some(Self::FREE),
+            Ok(ChunkEntry::Withheld { used: Some(_) }) => Some(Self(self.0 & !mask(2) | ChunkState::Used as u64)),
+            _ => None,
+        }
+    }
+
     /// Decodes an entry. `Err` says what is wrong with it.
     pub const fn decode(self) -> Result<ChunkEntry, &'static str> {
         if self.0 == 0 {
             return Ok(ChunkEntry::Free);
+        }
+        if self.0 == Self::WITHHELD.0 {
+            return Ok(ChunkEntry::Withheld { used: None });
         }
         let kind = match cut(self.0, 2, 3) {
             1 => ChunkKind::Leaf,
@@ -192,7 +235,8 @@ impl ChunkWord {
         match cut(self.0, 0, 2) {
             1 => {}
             2 if self.0 & !mask(14) == 0 => return Ok(ChunkEntry::Used { kind, index }),
-            2 => return Err("used chunk with an owner"),
+            3 if self.0 & !mask(14) == 0 => return Ok(ChunkEntry::Withheld { used: Some((kind, index)) }),
+            2 | 3 => return Err("used or withheld chunk with an owner"),
             _ => return Err("unknown chunk state"),
         }
         let row = RowId(cut(self.0, 32, 16) as u16);

@@ -94,10 +94,12 @@ fn word(region: &Region, offset: u64) -> u64 {
 }
 
 fn put_chunks(page: &mut Page, labels: &Labels, region: &Region, geometry: &NodeGeometry) {
-    let (mut free, mut corrupt, mut used, mut granted) = (0, 0, [0; ChunkKind::COUNT], [0; ChunkKind::COUNT]);
+    let (mut free, mut withheld, mut corrupt) = (0, 0, 0);
+    let (mut used, mut granted) = ([0; ChunkKind::COUNT], [0; ChunkKind::COUNT]);
     for chunk in 0..geometry.chunk_count {
         match ChunkWord(word(region, geometry.chunk_entry(chunk))).decode() {
             Ok(ChunkEntry::Free) => free += 1,
+            Ok(ChunkEntry::Withheld { .. }) => withheld += 1,
             Ok(ChunkEntry::Used { kind, .. }) => used[kind as usize] += 1,
             Ok(ChunkEntry::Granted(grant)) => granted[grant.kind as usize] += 1,
             Err(_) => corrupt += 1,
@@ -109,6 +111,7 @@ fn put_chunks(page: &mut Page, labels: &Labels, region: &Region, geometry: &Node
     let mut samples = vec![(labels.with("state", ChunkState::Free.name()).with("kind", ""), free)];
     samples.extend(kinds(ChunkState::Used, used));
     samples.extend(kinds(ChunkState::Granted, granted));
+    samples.push((labels.with("state", ChunkState::Withheld.name()).with("kind", ""), withheld));
     samples.push((labels.with("state", "corrupt").with("kind", ""), corrupt));
     page.put("dm_memd_chunks", Kind::Gauge, "Chunks of the memory node, by state and kind.", samples);
     let bytes = [(labels.clone(), geometry.chunk_bytes)];

@@ -176,6 +176,10 @@ fn words() {
                 ChunkEntry::Free => assert_eq!(word, 0),
                 ChunkEntry::Used { kind, .. } => assert!(!kind.name().is_empty()),
                 ChunkEntry::Granted(grant) => assert_eq!(grant.word().0, word),
+                ChunkEntry::Withheld { .. } => {
+                    let grantable = ChunkWord(word).grantable().expect("it is withheld");
+                    assert_eq!(grantable.withheld(), Some(ChunkWord(word)));
+                }
             }
         }
         let held = LockWord(word);

@@ -111,6 +111,42 @@ fn a_dead_owners_chunk_has_one_heir() {
 }
 
 #[test]
+fn what_is_withheld_is_not_granted_until_it_is_given_back() {
+    // Two windows of the table.
+    let mut pool = Pool::new(2, 70);
+    let geometries = pool.geometries.clone();
+    lane!(lane);
+    let grant = |pool: &mut Pool, request, near| {
+        let want = Want { reuse: true, ..want(1, request) };
+        alone(pool, &lane, None, chunks::grant_any(&lane, &geometries, NodeId(near), &want, 0)).unwrap().unwrap()
+    };
+    let withhold = |pool: &mut Pool, withholds| {
+        let node = (NodeId(0), &geometries[0]);
+        alone(pool, &lane, None, chunks::withhold(&lane, node, withholds, 0)).unwrap()
+    };
+    let (used, kept) = (grant(&mut pool, 0, 0), grant(&mut pool, 1, 0));
+    assert_eq!(alone(&mut pool, &lane, None, chunks::release(&lane, &geometries[0], &used, true)), Ok(true));
+    assert_eq!(withhold(&mut pool, true), 69);
+    let granted = tally(&mut pool, 0).granted;
+    assert_eq!(tally(&mut pool, 0), Tally { withheld: 69, granted, ..Tally::default() });
+    assert_eq!(grant(&mut pool, 2, 0).node, NodeId(1), "the other one has room");
+    // What is given back meanwhile may be granted, until it is withheld, too.
+    assert_eq!(alone(&mut pool, &lane, None, chunks::release(&lane, &geometries[0], &kept, false)), Ok(true));
+    assert_eq!([withhold(&mut pool, true), withhold(&mut pool, true)], [1, 0]);
+    assert_eq!(tally(&mut pool, 0), Tally { withheld: 70, ..Tally::default() });
+    // Redo images have to lie there.
+    let mut redo = want(1, 4);
+    redo.grant.kind = ChunkKind::Redo;
+    let granted =
+        alone(&mut pool, &lane, None, chunks::grant(&lane, NodeId(0), &geometries[0], &redo, 0)).unwrap().unwrap();
+    assert_eq!(alone(&mut pool, &lane, None, chunks::release(&lane, &geometries[0], &granted, true)), Ok(true));
+    assert_eq!(withhold(&mut pool, true), 0);
+    assert_eq!([withhold(&mut pool, false), withhold(&mut pool, false)], [69, 0]);
+    assert_eq!(tally(&mut pool, 0), Tally { used: 2, free: 68, ..Tally::default() }, "each as it was");
+    assert_eq!(grant(&mut pool, 3, 0).node, NodeId(0));
+}
+
+#[test]
 fn request_numbers_end() {
     assert_eq!(RequestId::new(dm_core::remote::chunk::REQUESTS_MAX), None);
     let requests = RequestIds::new();

@@ -13,6 +13,7 @@ mod generate;
 mod inspect;
 mod layout;
 mod litmus;
+mod pool;
 mod rename;
 mod repair;
 mod repartition;
@@ -68,6 +69,8 @@ enum Command {
     Rename(rename::Arguments),
     /// Show which compute node has which keys of an index, and move ranges of them while they are in use
     Repartition(repartition::Arguments),
+    /// Have a memory node grant no more memory while programs go on
+    Pool(pool::Arguments),
     /// Get, put, update, delete, scan and count by hand
     Shell(shell::Arguments),
     /// Show what is in a pool: memory, indexes, compute nodes and their leases, locks and their holders
@@ -131,6 +134,7 @@ pub fn main() -> ExitCode {
         Command::Truncate(arguments) => drop::truncate(&arguments),
         Command::Rename(arguments) => rename::run(&arguments),
         Command::Repartition(arguments) => repartition::run(&arguments),
+        Command::Pool(arguments) => pool::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),

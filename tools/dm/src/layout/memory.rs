@@ -53,6 +53,12 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
                 &[0x06, 0, 0, 0, 0, 0, 0, 0],
                 &[("state", "used"), ("kind", "leaf"), ("index", "0")],
             ),
+            Sample::new("withheld, never used", &[0x03, 0, 0, 0, 0, 0, 0, 0], &[("state", "withheld")]),
+            Sample::new(
+                "withheld after leaves of index 0 lived there",
+                &[0x07, 0, 0, 0, 0, 0, 0, 0],
+                &[("state", "withheld"), ("kind", "leaf"), ("index", "0")],
+            ),
             Sample::new("a kind that does not exist", &[0x19, 0, 0, 0, 9, 0, 2, 0], &[("error", "unknown chunk kind")]),
         ]
     },
@@ -60,6 +66,10 @@ pub(super) const CHUNK_ENTRY: Structure = Structure {
         Ok(ChunkEntry::Free) => vec![value("state", &"free")],
         Ok(ChunkEntry::Used { kind, index }) => {
             vec![value("state", &"used"), value("kind", &kind.name()), value("index", &index.get())]
+        }
+        Ok(ChunkEntry::Withheld { used: None }) => vec![value("state", &"withheld")],
+        Ok(ChunkEntry::Withheld { used: Some((kind, index)) }) => {
+            vec![value("state", &"withheld"), value("kind", &kind.name()), value("index", &index.get())]
         }
         Ok(ChunkEntry::Granted(grant)) => vec![
             value("state", &"granted"),

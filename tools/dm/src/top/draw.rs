@@ -144,7 +144,7 @@ fn draw_memory(frame: &mut Frame<'_>, area: Rect, memory: &[Memory]) {
 }
 
 fn memory_line(memory: &Memory) -> Line<'static> {
-    let Memory { node, chunk_bytes, chunks, free, used, corrupt, granted } = memory;
+    let Memory { node, chunk_bytes, chunks, free, used, withheld, corrupt, granted } = memory;
     let cells = |count: u32| (u64::from(count) * BAR as u64).div_ceil(u64::from((*chunks).max(1))) as usize;
     let mut spans = vec![Span::styled(format!("MN {node:<3} "), STRONG), Span::raw("[")];
     let mut filled = 0;
@@ -162,6 +162,9 @@ fn memory_line(memory: &Memory) -> Line<'static> {
     spans.push(Span::raw(format!("{}] ", ".".repeat(BAR - filled))));
     told.push(format!("given back {used}"));
     told.push(format!("free {free}"));
+    if *withheld > 0 {
+        told.push(format!("withheld {withheld}"));
+    }
     spans.push(Span::raw(format!("of {} x {}: {}", chunks, size(*chunk_bytes), told.join(", "))));
     if *corrupt > 0 {
         spans.push(Span::styled(format!(", CORRUPT {corrupt}"), ALARM));
@@ -260,8 +263,9 @@ mod tests {
                 node: 0,
                 chunk_bytes: 1 << 20,
                 chunks: 16,
-                free: 8,
+                free: 7,
                 used: 2,
+                withheld: 1,
                 corrupt: 0,
                 granted: vec![("leaf", 4), ("inner", 2)],
             }],
@@ -286,7 +290,7 @@ over 1.0 s; processes 1; deaths 0
               ops/s  mean us p99 us <  RTT/op requests/op read B/op written B/op retries/op failed/s
 get           1.23M     3.25     16.4    1.00        1.00      1024         0.00       0.00     0.00
  memory by chunks \u{2500}
-MN 0   [LLLLLLLLLLIIIIIuuuuu....................] of 16 x 1.0 MiB: leaf 4, inner 2, given back 2, free 8
+MN 0   [LLLLLLLLLLIIIIIuuuuu....................] of 16 x 1.0 MiB: leaf 4, inner 2, given back 2, free 7, withheld 1
  indexes \u{2500}
 name                     kind            granted      ops/s
 users                    sherman         6.0 MiB       9.50
@@ -296,7 +300,7 @@ users                    sherman         6.0 MiB       9.50
    2 UNRESPONSIVE      3 alpha:12                  8        41      0.3 s      0         -
 no metrics of 127.0.0.1:1: refused
 ";
-        let text = frame_text(&view(), (110, 40));
+        let text = frame_text(&view(), (120, 40));
         // Rules go on to the right edge.
         let lines: Vec<_> = text.lines().map(|line| line.trim_end_matches('\u{2500}')).collect();
         let wanted: Vec<_> = expected.lines().map(|line| line.trim_end_matches('\u{2500}')).collect();

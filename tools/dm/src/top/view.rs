@@ -68,6 +68,8 @@ pub(super) struct Memory {
     pub free: u32,
     /// Given back.
     pub used: u32,
+    /// Not to be granted.
+    pub withheld: u32,
     /// With entries that nobody wrote.
     pub corrupt: u32,
     /// Granted, by kind.
@@ -283,6 +285,7 @@ fn memory(number: u16, node: &super::sample::Node) -> Memory {
         chunks: node.chunks,
         free: node.tally.free,
         used: node.tally.used,
+        withheld: node.tally.withheld,
         corrupt: node.tally.corrupt,
         granted: ChunkKind::ALL
             .iter()

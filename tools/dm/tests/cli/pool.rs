@@ -141,6 +141,36 @@ fn a_pool_can_be_inspected() {
 }
 
 #[test]
+fn a_memory_node_is_drained_while_others_have_room() {
+    let nodes = Nodes::start(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --workload load {pool}")).good();
+    let drain = |options: &str| dm(&format!("pool drain {pool} --node {options}"));
+    drain("2").bad(1, &["no memory node 2", "numbered from 0 on"]);
+    let out = drain("1").good();
+    assert!(out.contains("memory node 1: ") && out.contains("index \"bench\": ") && out.contains(" leaf"), "{out}");
+    let counts = |node: usize| {
+        let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --no-walk --json")).good()).unwrap();
+        ["free", "granted", "withheld"]
+            .map(|state| view["memory_nodes"][node][format!("chunks_{state}")].as_u64().unwrap())
+    };
+    let [free, granted, withheld] = counts(1);
+    assert_eq!(free, 0);
+    assert!(granted > 0 && withheld > 0);
+    // Another index finds its memory on memory node 0.
+    dm(&format!("{SMALL} --workload load {pool} --name another")).good();
+    assert_eq!(counts(1), [0, granted, withheld]);
+    // What the index had is zeroed, and is not granted either.
+    dm(&format!("drop {pool} --name bench")).good();
+    dm(&format!("check {pool}")).good();
+    let out = drain("1").good();
+    assert!(out.ends_with("nothing is left on it\n"), "{out}");
+    assert_eq!(counts(1), [0, 0, granted + withheld]);
+    assert!(drain("1 --undo").good().contains(&format!("{} chunks may be granted again", granted + withheld)));
+    assert_eq!(counts(1), [granted + withheld, 0, 0]);
+}
+
+#[test]
 fn the_shell_does_what_it_is_told_line_by_line() {
     let nodes = Nodes::start(2, "16MiB");
     let pool = nodes.pool();

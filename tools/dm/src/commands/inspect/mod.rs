@@ -82,6 +82,7 @@ struct MemoryNode {
     chunks_free: u32,
     chunks_granted: u32,
     chunks_given_back: u32,
+    chunks_withheld: u32,
     chunks_corrupt: u32,
     lock_words: u32,
     lock_space: &'static str,
@@ -270,6 +271,7 @@ fn inspect(pool: &Pool, fabric: &mut AnyFabric, lane: &Lane<'_>, time: Duration)
             chunks_free: tally.free,
             chunks_granted: tally.granted_total(),
             chunks_given_back: tally.used,
+            chunks_withheld: tally.withheld,
             chunks_corrupt: tally.corrupt,
             lock_words: geometry.lock_count,
             lock_space: if geometry.lock_space == Space::Device { "device" } else { "host" },
@@ -463,8 +465,8 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
     for node in memory_nodes {
         writeln!(
             text,
-            "memory node {}: region {}, {} of {}: {} free, {} granted, {} given back, {} corrupt; {} in {} memory, \
-             {} held; {}",
+            "memory node {}: region {}, {} of {}: {} free, {} granted, {} given back, {} withheld, {} corrupt; \
+             {} in {} memory, {} held; {}",
             node.node,
             size(node.region_bytes),
             counted(node.chunks, "chunk"),
@@ -472,6 +474,7 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
             node.chunks_free,
             node.chunks_granted,
             node.chunks_given_back,
+            node.chunks_withheld,
             node.chunks_corrupt,
             counted(node.lock_words, "lock word"),
             node.lock_space,
