@@ -10,7 +10,7 @@ use super::memory_walk::{MemoryWalk, TreeNodes};
 use super::settings::Profile;
 use super::subject::TestAccess;
 use super::tree::{TreeCase, TreeKind};
-use super::wide::{WideKeys, WideOption};
+use super::wide::{WideKeys, WideOption, WideOptions};
 use crate::rng::Rng;
 use dm_core::btree::{Options, Subtrees};
 use dm_core::dex::leaf::{Leaf, SPAN_MAX};
@@ -24,6 +24,7 @@ use dm_core::mutants::Mutant;
 use dm_core::pages::{Admission, Cooling, FRAMES_PER_LANE_MIN, Shape};
 use dm_core::registry::KEY_BYTES_MAX;
 use dm_host::assembly::Spending;
+use dm_host::kinds::Below as OneSize;
 
 /// DEX indexes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +34,9 @@ pub struct Dex;
 const ENTRIES_PER_NODE_MAX: u64 = 3;
 
 /// Entries may be cut in two so often.
-const SPARE: u32 = 6;
+fn spare(wide: WideOptions) -> u32 {
+    if wide.has(WideOption::Cuts) { 6 } else { 0 }
+}
 
 impl TreeKind for Dex {
     const NAME: &'static str = "dex";
@@ -120,7 +123,8 @@ impl TreeKind for Dex {
 
     /// An entry begins with a leaf that is joined to none. What a memory node changes by a call, it does not count.
     fn lasting_leaves(case: &TreeCase) -> Option<u64> {
-        let entries = ENTRIES_PER_NODE_MAX * case.compute_nodes as u64 + u64::from(SPARE);
+        let OneSize::Dex(Parameters { spare, .. }) = case.parameters.below else { return None };
+        let entries = ENTRIES_PER_NODE_MAX * case.compute_nodes as u64 + u64::from(spare);
         (case.spending.offload == Mode::Never).then_some(entries)
     }
 
@@ -144,7 +148,7 @@ impl TreeKind for Dex {
             leaf_span: 2 + rng.below(5) as usize,
             inner_span: [2, 2, 3, 4, 8][rng.below(5) as usize],
             entries,
-            spare: SPARE,
+            spare: spare(draw.wide),
             cut: cut(draw, key_bytes, entries),
         };
         // By the seed, too.
