@@ -259,6 +259,7 @@ fn of_pool(error: &PoolError) -> dm_status {
         | PoolError::Twice { .. }
         | PoolError::Format(_)
         | PoolError::Image(_)
+        | PoolError::NoMemoryNode { .. }
         | PoolError::IndexName { .. } => dm_status::DM_INVALID_ARGUMENT,
     }
 }
