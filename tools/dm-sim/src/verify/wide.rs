@@ -328,7 +328,7 @@ mod tests {
             }
         }
         assert_eq!(drawn, WideOptions::ALL);
-        assert!(without > 40, "{without}");
+        assert!(without > 20, "{without}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use firmware::model::{RECORDS, key};
 use firmware::pool::Place;
 use firmware::tree::{Sizes, tree};
 use firmware::{LANES, LEAVES_AT_ONCE, PAGE_RECORDS, memory, run};
-use spin::Once;
+use spin::{Mutex, MutexGuard, Once};
 
 /// Ranges of keys: this compute node owns all of them.
 const ENTRIES: usize = 4;
