@@ -26,7 +26,7 @@ impl Subject for DexSubject {
 
     fn parameters(&self, shape: &Shape) -> IndexParameters {
         let &Shape { key_bytes, value_bytes, spans: (leaf_span, inner_span) } = shape;
-        let few = Parameters { entries: 4, ..Parameters::with_sizes(8, 8) };
+        let few = Parameters { entries: 4, spare: 0, ..Parameters::with_sizes(8, 8) };
         Parameters { key_bytes, value_bytes, leaf_span, inner_span, ..few }.into()
     }
 
