@@ -14,9 +14,9 @@
 //! takes 20 times as long as on clean code has failed, too: the mutant *hangs*.
 //!
 //! Results are kept in `target/mutate/results.jsonl`: a run that was stopped goes on, and a mutant that survived is tried
-//! with what it was not tried with. The table is [tests/mutants.md](../../../tests/mutants.md), that of DEX, its page store and
-//! its owners [tests/mutants-dex.md](../../../tests/mutants-dex.md). Mutants that change nothing that is promised are listed in
-//! `tools/mutate/equivalent.md`, each with the reason; they are found again by their code, not by line numbers.
+//! with what it was not tried with. The table is [tests/mutants.md](../../../tests/mutants.md); of the rooms that `--only` names,
+//! the page that `--page` names. Mutants that change nothing that is promised are listed in `tools/mutate/equivalent.md`, each with
+//! the reason; they are found again by their code, not by line numbers.
 
 mod hunt;
 mod points;
