@@ -21,7 +21,7 @@
 //! cut everything is in the pages. Epochs of the new entry begin above those of the old one, so LSNs of its pages go on rising.
 //!
 //! **Two owners that cut at a time** would write the same place of the table. The lock of the table's address in the lock table keeps
-//! them apart. If its holder dies, whoever takes the lock over has it fenced first, so none of its WRITEs comes late; what it
+//! them apart. If its holder dies, the compute node that takes the lock over has it fenced first, so none of its WRITEs comes late; what it
 //! has left behind the count counts for nothing. **If the owner dies** before the count is WRITTEN, there was no cut; afterwards, both
 //! entries are recovered, and its ring has nothing of them.
 

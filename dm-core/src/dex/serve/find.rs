@@ -158,8 +158,15 @@ impl Dex<'_> {
                     let changes = self.partition().changes();
                     match self.fill(lane, &fill, &wanted, key).await? {
                         Look::Seen(()) if fill.is_admitted() => {
-                            if !self.admit(lane, &fill, changes).await? && !self.keeps_key(lane, key) {
-                                return Err(self.no_tenure(lane, key));
+                            if !self.admit(lane, &fill, changes).await? {
+                                if !self.keeps_key(lane, key) {
+                                    return Err(self.no_tenure(lane, key));
+                                }
+                                // No frame would ever take it.
+                                if !self.is_of_entry(lane, key) {
+                                    let what = "a leaf that begins in front of the entry of its keys";
+                                    return Err(Tree::corrupt(leaf, what).into());
+                                }
                             }
                             continue;
                         }
@@ -288,6 +295,15 @@ impl Dex<'_> {
         let mut room = [0; KEY_BYTES_MAX];
         let partition = self.partition();
         lane.port().with(|scratch| partition.is_mine(partition.entry_of(key_of(scratch, key, &mut room))))
+    }
+
+    /// Whether the leaf in node image 0 belongs to the entry of the key at a scratch range. Leaves begin where entries do.
+    fn is_of_entry(&self, lane: &Lane<'_>, key: &Range<usize>) -> bool {
+        let mut room = [0; KEY_BYTES_MAX];
+        lane.port().with(|scratch| {
+            let entry = self.partition().entry_of(key_of(scratch, key, &mut room));
+            self.entry_of(self.tree.leaf_image(0).of(scratch)) == Some(entry)
+        })
     }
 
     /// Ends a fill without a frame.
