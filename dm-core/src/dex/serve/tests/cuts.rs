@@ -1,6 +1,6 @@
 //! Parts that are cut in two, and owners that die while they cut one.
 
-use super::deaths::{KEYS, Told, empty_pool, kill, look, owner_word, with_lanes_of_owner, with_owner, work};
+use super::deaths::{KEYS, dies_at_every_line, empty_pool, kill, look, owner_word, with_lanes_of_owner, with_owner};
 use super::*;
 use crate::mutants::{Mutant, with_planted};
 use crate::operation::Cause;
@@ -137,28 +137,14 @@ fn an_operation_of_before_a_cut_has_no_tenure_of_what_was_cut_off() {
 
 #[test]
 fn an_owner_may_die_at_any_line_of_a_cut() {
-    let (mut deaths, mut cuts) = (0, 0);
-    for lives in 0.. {
-        let (pool, mut told) = (empty_pool(), Told::default());
-        with_owner(&pool, SECOND.0, usize::MAX, |second, two| {
-            pool.run(two, second.take_part(two, 1)).unwrap();
-            with_owner(&pool, FIRST.0, usize::MAX, |first, one| {
-                work(&pool, first, one, Level::Log, &mut told);
-                pool.lives.set(lives);
-                let _ = pool.try_run(one, first.cut_part(one, &(KEYS - 2).to_be_bytes(), WAIT_NS));
-            });
-            deaths += u32::from(pool.lives.get() == 0);
-            kill(&pool, FIRST.0);
-            assert!(look(&pool, second, two, &told, &std::format!("after {lives} lines")));
-            pool.run(two, second.validate(two)).unwrap();
-            cuts += u32::from(second.partition().count() == 3);
+    dies_at_every_line(
+        async |first, one| _ = first.cut_part(one, &(KEYS - 2).to_be_bytes(), WAIT_NS).await,
+        |pool, second, two, told, _| {
+            let is_cut = second.partition().count() == 3;
             // What was left behind the count counts for nothing.
-            let _ = cut(&pool, second, two, KEYS - 2);
-            assert!(look(&pool, second, two, &told, &std::format!("after {lives} lines, and a cut")));
-        });
-        if cuts == 2 {
-            break;
-        }
-    }
-    assert!(deaths > 5, "{deaths}");
+            let _ = cut(pool, second, two, KEYS - 2);
+            assert!(look(pool, second, two, told, "after another cut"));
+            is_cut
+        },
+    );
 }

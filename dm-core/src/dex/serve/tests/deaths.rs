@@ -48,6 +48,36 @@ pub(super) fn kill(pool: &Pool, row: u16) {
     pool.region.borrow_mut()[at..at + 8].copy_from_slice(&word.0.to_le_bytes());
 }
 
+/// The owner of row 1 does its work, and dies after 0, 1, 2 and so on more lines of what it does then. That of row 2 finds what was told,
+/// and `then` says whether what was begun has taken effect, of which it gets the word of entry 0: after two of these all deaths were tried.
+pub(super) fn dies_at_every_line(
+    begin: impl AsyncFn(&Dex<'_>, &Lane<'_>),
+    mut then: impl FnMut(&Pool, &Dex<'_>, &Lane<'_>, &Told, OwnerWord) -> bool,
+) {
+    let (mut deaths, mut done) = (0, 0);
+    for lives in 0.. {
+        let (pool, mut told) = (empty_pool(), Told::default());
+        with_owner(&pool, 2, usize::MAX, |second, two| {
+            pool.run(two, second.take_part(two, 1)).unwrap();
+            with_owner(&pool, 1, usize::MAX, |first, one| {
+                work(&pool, first, one, Level::Log, &mut told);
+                pool.lives.set(lives);
+                let _ = pool.try_run(one, begin(first, one));
+            });
+            deaths += u32::from(pool.lives.get() == 0);
+            let word = owner_word(&pool, 0);
+            kill(&pool, 1);
+            assert!(look(&pool, second, two, &told, &std::format!("after {lives} lines")));
+            pool.run(two, second.validate(two)).unwrap();
+            done += u32::from(then(&pool, second, two, &told, word));
+        });
+        if done == 2 {
+            break;
+        }
+    }
+    assert!(deaths > 5, "{deaths}");
+}
+
 /// A compute node that joins, and dies when `lives` more lines have landed.
 pub(super) fn with_owner<R>(pool: &Pool, row: u16, lives: usize, test: impl FnOnce(&Dex<'_>, &Lane<'_>) -> R) -> R {
     with_lanes_of_owner(pool, row, lives, |dex, lanes| test(dex, &lanes[0]))

@@ -1,6 +1,6 @@
 //! Parts that move from one compute node to another and back, and owners that die while they give one up.
 
-use super::deaths::{KEYS, Told, empty_pool, kill, look, owner_word, with_owner, work};
+use super::deaths::{KEYS, Told, dies_at_every_line, empty_pool, look, owner_word, with_owner, work};
 use super::*;
 use crate::dex::ownership::LoadWord;
 use crate::mutants::{Mutant, with_planted};
@@ -85,27 +85,10 @@ fn a_part_goes_and_comes_back_with_all_changes() {
 
 #[test]
 fn an_owner_may_die_at_any_line_of_a_move() {
-    let (mut deaths, mut handed_over) = (0, 0);
-    for lives in 0.. {
-        let (pool, mut told) = (empty_pool(), Told::default());
-        with_owner(&pool, SECOND.0, usize::MAX, |second, two| {
-            pool.run(two, second.take_part(two, 1)).unwrap();
-            with_owner(&pool, FIRST.0, usize::MAX, |first, one| {
-                work(&pool, first, one, Level::Log, &mut told);
-                pool.lives.set(lives);
-                let _ = pool.try_run(one, first.move_part(one, 0, SECOND, WAIT_NS));
-            });
-            handed_over += u32::from(matches!(owner_word(&pool, 0).decode(), Ok(Owner::Kept(_))));
-            deaths += u32::from(pool.lives.get() == 0);
-            kill(&pool, FIRST.0);
-            assert!(look(&pool, second, two, &told, &std::format!("after {lives} lines")));
-            pool.run(two, second.validate(two)).unwrap();
-        });
-        if handed_over == 2 {
-            break;
-        }
-    }
-    assert!(deaths > 5, "{deaths}");
+    dies_at_every_line(
+        async |first, one| _ = first.move_part(one, 0, SECOND, WAIT_NS).await,
+        |_, _, _, _, word| matches!(word.decode(), Ok(Owner::Kept(_))),
+    );
 }
 
 fn word_at(pool: &Pool, at: u64) -> u64 {
