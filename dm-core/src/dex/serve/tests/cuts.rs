@@ -138,7 +138,7 @@ fn an_operation_of_before_a_cut_has_no_tenure_of_what_was_cut_off() {
 #[test]
 fn an_owner_may_die_at_any_line_of_a_cut() {
     dies_at_every_line(
-        async |first, one| _ = first.cut_part(one, &(KEYS - 2).to_be_bytes(), WAIT_NS).await,
+        &async |first, one| _ = first.cut_part(one, &(KEYS - 2).to_be_bytes(), WAIT_NS).await,
         |pool, second, two, told, _| {
             let is_cut = second.partition().count() == 3;
             // What was left behind the count counts for nothing.

@@ -51,7 +51,7 @@ pub(super) fn kill(pool: &Pool, row: u16) {
 /// The owner of row 1 does its work, and dies after 0, 1, 2 and so on more lines of what it does then. That of row 2 finds what was told,
 /// and `then` says whether what was begun has taken effect, of which it gets the word of entry 0: after two of these all deaths were tried.
 pub(super) fn dies_at_every_line(
-    begin: impl AsyncFn(&Dex<'_>, &Lane<'_>),
+    begin: &impl AsyncFn(&Dex<'_>, &Lane<'_>),
     mut then: impl FnMut(&Pool, &Dex<'_>, &Lane<'_>, &Told, OwnerWord) -> bool,
 ) {
     let (mut deaths, mut done) = (0, 0);

@@ -85,10 +85,9 @@ fn a_part_goes_and_comes_back_with_all_changes() {
 
 #[test]
 fn an_owner_may_die_at_any_line_of_a_move() {
-    dies_at_every_line(
-        async |first, one| _ = first.move_part(one, 0, SECOND, WAIT_NS).await,
-        |_, _, _, _, word| matches!(word.decode(), Ok(Owner::Kept(_))),
-    );
+    dies_at_every_line(&async |first, one| _ = first.move_part(one, 0, SECOND, WAIT_NS).await, |_, _, _, _, word| {
+        matches!(word.decode(), Ok(Owner::Kept(_)))
+    });
 }
 
 fn word_at(pool: &Pool, at: u64) -> u64 {
