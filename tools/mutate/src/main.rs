@@ -15,7 +15,7 @@
 //!
 //! Results are kept in `target/mutate/results.jsonl`: a run that was stopped goes on, and a mutant that survived is tried
 //! with what it was not tried with. The table is [tests/mutants.md](../../../tests/mutants.md); of the rooms that `--only` names,
-//! the page that `--page` names. Mutants that change nothing that is promised are listed in `tools/mutate/equivalent.md`, each with
+//! the page that `--page` names: [tests/mutants-dex.md](../../../tests/mutants-dex.md) is of DEX, its page store, its owners. Mutants that change nothing that is promised are listed in `tools/mutate/equivalent.md`, each with
 //! the reason; they are found again by their code, not by line numbers.
 
 mod hunt;
