@@ -46,7 +46,7 @@ use dm_core::index::{catalog, owners};
 use dm_core::items::layer::LayerNumbers;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
 use dm_core::membership::redo::{self, Area, RedoError};
-use dm_core::membership::{Numbers, Recovery, rows};
+use dm_core::membership::{Numbers, Recovery, growth, rows};
 use dm_core::memory::chunks::{self, Granted, RequestIds, Want};
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, OpError};
@@ -88,7 +88,12 @@ impl Pool {
             return Err(PoolError::ReadOnly { unknown });
         }
         let system = uname();
-        let joiner = Joiner { token: token(), lanes, host: system.nodename().to_str().unwrap_or_default() };
+        let joiner = Joiner {
+            token: token(),
+            lanes,
+            memory_nodes: self.nodes().len() as u16,
+            host: system.nodename().to_str().unwrap_or_default(),
+        };
         let member =
             self.with_lane(|fabric, lane| block_on(fabric, lane, rows::claim(lane, self.home(), &joiner, 0)))??;
         // Before the node's first WRITE, every memory node must know which process to end when this row is fenced:
@@ -102,6 +107,14 @@ impl Pool {
         self.with_lane(|fabric, lane| {
             block_on(fabric, lane, rows::publish_row(lane, self.home(), member, &joiner, 0))
         })??;
+        // Behind the claim of the row: see `growth`.
+        let confirmed = self.with_lane(|fabric, lane| {
+            block_on(fabric, lane, growth::confirm(lane, self.home(), joiner.memory_nodes, 0))
+        });
+        if let Err(error) = confirmed.and_then(|confirmed| Ok(confirmed?)) {
+            self.part(member, true);
+            return Err(error);
+        }
         let (lease_ns, lease) = (membership.terms.lease_ns(), Lease::new(membership.terms));
         // The others' lease begins when they first see the row with its lease.
         let joined_us = lease_us();

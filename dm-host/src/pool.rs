@@ -5,6 +5,7 @@
 
 mod address;
 mod embedded;
+mod growth;
 mod usage;
 
 pub use address::AddressError;
@@ -91,6 +92,46 @@ pub enum PoolError {
         first: PathBuf,
         /// The second one.
         second: PathBuf,
+    },
+    /// Other memory nodes were named than the pool has.
+    #[error(
+        "the pool has {}, and {named} {} named: {}",
+        counted(*count, "memory node"),
+        if *named == 1 { "was" } else { "were" },
+        if *named < usize::from(*count) { "name all of them" } else { "dm pool add adds one" }
+    )]
+    Count {
+        /// How many were named.
+        named: usize,
+        /// How many the pool has.
+        count: u16,
+    },
+    /// A memory node that is to be added has memory in use.
+    #[error("memory node {node} cannot be added: {chunks} of its chunks are in use, so it is no new one")]
+    NotNew {
+        /// Its number.
+        node: u16,
+        /// Chunks that are granted, or were given back.
+        chunks: u32,
+    },
+    /// A memory node grants nothing yet, since compute nodes do not know it.
+    #[error(
+        "memory node {node} grants nothing yet: {} joined before it was added, and have to join again",
+        rows_text(rows)
+    )]
+    Behind {
+        /// Its number.
+        node: u16,
+        /// The rows of these compute nodes.
+        rows: Vec<u16>,
+    },
+    /// A memory node could not be made to fence compute nodes that are gone.
+    #[error("memory node {node} grants nothing yet: it does not fence compute nodes that are gone: {source}")]
+    Fence {
+        /// Its number.
+        node: u16,
+        /// The reason.
+        source: OpError,
     },
     /// The memory nodes have different incarnations of the pool.
     #[error(
@@ -232,6 +273,17 @@ pub enum RootLost {
     },
 }
 
+/// `row 3` or `rows 3, 5`.
+fn rows_text(rows: &[u16]) -> String {
+    let list: Vec<String> = rows.iter().map(u16::to_string).collect();
+    format!("compute-node {} {}", if rows.len() == 1 { "row" } else { "rows" }, list.join(", "))
+}
+
+/// `1 memory node` or `2 memory nodes`.
+fn counted(count: u16, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Text of a pool id: its characters, or hex digits if it has other bytes.
 pub fn pool_name(id: [u8; 16]) -> String {
     let text: Vec<u8> = id.into_iter().take_while(|&byte| byte != 0).collect();
@@ -282,16 +334,29 @@ enum Reach {
 impl Pool {
     /// Connects to all memory nodes of a pool, given their control sockets in any order.
     pub fn connect(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
+        Self::counted(Self::connect_shm(sockets, options)?, 0)
+    }
+
+    /// As [`Pool::connect`], to a pool and to one memory node that is to be added to it ([`Pool::add_memory_node`]).
+    pub fn connect_to_add(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
+        Self::counted(Self::connect_shm(sockets, options)?, 1)
+    }
+
+    fn connect_shm(sockets: &[PathBuf], options: ShmOptions) -> Result<Self, PoolError> {
         let mut nodes = Vec::new();
         for socket in sockets {
             nodes.push((socket.clone(), connect(socket)?));
         }
         nodes.sort_by_key(|(_, node)| node.node_id().0);
-        Self::of(nodes, options)
+        Self::of_shm(nodes, options)
     }
 
     /// A pool of memory nodes that are connected already, with a name for each.
     pub fn of(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
+        Self::counted(Self::of_shm(nodes, options)?, 0)
+    }
+
+    fn of_shm(nodes: Vec<(PathBuf, Arc<RemoteNode>)>, options: ShmOptions) -> Result<Self, PoolError> {
         let superblocks = nodes.iter().map(|(socket, node)| {
             let mut bytes = [0; Superblock::BYTES];
             // A region too small for a superblock reads as zeros, which no superblock is.
@@ -301,14 +366,35 @@ impl Pool {
         let descriptions = describe(superblocks)?;
         let nodes = nodes.into_iter().map(|(_, node)| Node::Shm(node)).collect();
         let pool = Self::assemble(nodes, descriptions, Reach::Shm(options));
-        // Checks order and number of the nodes.
+        // Checks their order, and that none is missing of those that they were started with.
         pool.fabric()?;
         Ok(pool)
+    }
+
+    /// The pool, if as many memory nodes were named as it has, or up to `more` beyond them.
+    fn counted(pool: Self, more: u16) -> Result<Self, PoolError> {
+        let (named, count) = (pool.nodes.len(), pool.memory_nodes()?);
+        if (usize::from(count)..=usize::from(count + more)).contains(&named) {
+            Ok(pool)
+        } else {
+            Err(PoolError::Count { named, count })
+        }
     }
 
     /// Connects to all memory nodes of a pool on RDMA devices, given their addresses in any order.
     #[cfg(feature = "verbs")]
     pub fn connect_verbs(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        Self::counted(Self::connect_peers(addresses, options)?, 0)
+    }
+
+    /// As [`Pool::connect_verbs`], to a pool and to one memory node that is to be added to it ([`Pool::add_memory_node`]).
+    #[cfg(feature = "verbs")]
+    pub fn connect_verbs_to_add(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
+        Self::counted(Self::connect_peers(addresses, options)?, 1)
+    }
+
+    #[cfg(feature = "verbs")]
+    fn connect_peers(addresses: &[String], options: VerbsOptions) -> Result<Self, PoolError> {
         use crate::memory_node::verbs::client::Peer;
         let mut peers = Vec::new();
         for address in addresses {

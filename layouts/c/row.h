@@ -26,9 +26,9 @@
 #define DM_ROW_LANES_OFFSET 28
 #define DM_ROW_LANES_BIT 0
 #define DM_ROW_LANES_BITS 16
-#define DM_ROW_RESERVED_30_OFFSET 30
-#define DM_ROW_RESERVED_30_BIT 0
-#define DM_ROW_RESERVED_30_BITS 16
+#define DM_ROW_MEMORY_NODES_OFFSET 30
+#define DM_ROW_MEMORY_NODES_BIT 0
+#define DM_ROW_MEMORY_NODES_BITS 16
 #define DM_ROW_TOKEN_OFFSET 32
 #define DM_ROW_TOKEN_BIT 0
 #define DM_ROW_TOKEN_BITS 64
@@ -64,7 +64,7 @@ struct dm_row {
     uint8_t epoch[8]; // reclamation epoch it has reached; 0 = none; of row 0: how often the pool's epoch was raised
     uint8_t incarnation[4]; // incarnation that the fields from offset 8 on belong to
     uint8_t lanes[2]; // lanes of the compute node
-    uint8_t reserved_30[2]; // zero
+    uint8_t memory_nodes[2]; // memory nodes that it knows; of row 0: of the pool, once one was added, else 0
     uint8_t token[8]; // random number of the process that joined
     uint8_t redo_slot_bytes[4]; // bytes of a slot of its redo area on this memory node
     uint8_t redo_slots[4]; // slots of its redo area on this memory node; 0 = none

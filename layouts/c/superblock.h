@@ -106,7 +106,7 @@ struct dm_superblock {
     uint8_t pool_id[16]; // random, the same on every memory node of a pool
     uint8_t pool_incarnation[8]; // raised whenever the pool is formatted anew
     uint8_t node[2]; // logical number of this memory node
-    uint8_t nodes[2]; // memory nodes in the pool
+    uint8_t nodes[2]; // memory nodes in the pool when it was formatted; row 0 has the number once one was added
     uint8_t row_count[4]; // compute-node rows, row 0 (nobody) included
     uint8_t region_bytes[8]; // size of the region
     uint8_t device_bytes[8]; // size of the NIC's device memory; 0 = none

@@ -126,7 +126,8 @@ fn small(chunks: usize, pauses_per_turn: u64, test: impl FnOnce(&mut Small<'_, '
     let TestBed { geometry, mut fabric } = Direct.test_bed(&SmartSubject, &setup);
     let (epochs, pins) = (Epochs::new(), [Pin::default(), Pin::default()]);
     let at = place(&geometry, 0, Fabric::capabilities(&fabric), Fabric::guarantees(&fabric));
-    let row = Row::of(at.member, &Joiner { token: u64::from(at.member.nonce), lanes: 2, host: "here" });
+    let row =
+        Row::of(at.member, &Joiner { token: u64::from(at.member.nonce), lanes: 2, memory_nodes: 1, host: "here" });
     poke(&mut fabric, Space::Host, NodeId(0), geometry[0].row_offset(at.member.row), row.as_bytes());
     let at = Place { epochs: Some(Participant { epochs: &epochs, pins: &pins }), ..at };
     let spending = Spending { lanes: 2, ..setup.spending };

@@ -58,7 +58,7 @@ fn with_index(test: impl FnOnce(&Bench<'_, '_>)) {
     let geometry = [node.geometry];
     let number = IndexNumber::new(2).unwrap();
     let write = |at: u64, bytes: &[u8]| node.region.borrow_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
-    let row = Row::of(ME, &Joiner { token: 1, lanes: 1, host: "here" });
+    let row = Row::of(ME, &Joiner { token: 1, lanes: 1, memory_nodes: 1, host: "here" });
     write(geometry[0].row_offset(ME.row), row.as_bytes());
     let free = RowWord::new(RowState::Free, 0, GONE.incarnation);
     write(geometry[0].row_offset(GONE.row), &free.0.to_le_bytes());

@@ -77,8 +77,8 @@ pub async fn fence(lane: &Lane<'_>, geometry: &[NodeGeometry], row: RowId, seen:
     })
 }
 
-/// Asks one memory node until it confirms.
-async fn confirm(lane: &Lane<'_>, node: NodeId, row: RowId, incarnation: u32) -> Result<(), OpError> {
+/// Asks one memory node until it confirms that nothing which this incarnation of the row posted can take effect any more.
+pub(super) async fn confirm(lane: &Lane<'_>, node: NodeId, row: RowId, incarnation: u32) -> Result<(), OpError> {
     let cannot = |reply| OpError::harmless(Cause::CannotFence { row, node, reply });
     let mut pause_ns = PENDING_NS.0;
     let mut flushed = 0;

@@ -12,9 +12,11 @@
 //! - [`lease`]: heartbeats, and when a compute node counts as unresponsive ([manual](crate::manual::leases)); the progress of
 //!   lanes, without which it stops its own.
 //! - [`mod@fence`]: making sure that a dead compute node can write no more ([manual](crate::manual::takeover)).
+//! - [`growth`]: a memory node that is added while compute nodes are at work.
 //! - [`redo`]: redo records: images of WRITEs, written ahead of them ([manual](crate::manual::redo_records)).
 
 pub mod fence;
+pub mod growth;
 pub mod lease;
 pub(crate) mod marks;
 pub mod mutants;

@@ -19,8 +19,9 @@
 //! [`rows`](crate::manual::rows) for who may change what, and for halves of a row that belong to an earlier
 //! incarnation.
 //!
-//! **Row 0** has two things of the pool, and is zero otherwise. Its epoch field is the pool's epoch, changed by CAS
-//! only ([`crate::memory::epochs`]). Its second line says which chunks are closed ([`crate::memory::closed`]).
+//! **Row 0** has three things of the pool, and is zero otherwise. Its epoch field is the pool's epoch, changed by CAS
+//! only ([`crate::memory::epochs`]). It says how many memory nodes there are, once one was added
+//! ([`growth`](crate::membership::growth)). Its second line says which chunks are closed ([`crate::memory::closed`]).
 //!
 //! **Limit.** Incarnations end at [`INCARNATION_MAX`], because chunk and catalog entries keep 16 bits of them. A row
 //! that has used them all is reported as used up.
@@ -271,7 +272,7 @@ mod tests {
     const MEMBER: Member = Member { row: RowId(3), incarnation: 2, nonce: 7 };
 
     fn row(lease_us: u64) -> Row {
-        let mut row = Row::of(MEMBER, &Joiner { token: 7, lanes: 1, host: "here" });
+        let mut row = Row::of(MEMBER, &Joiner { token: 7, lanes: 1, memory_nodes: 1, host: "here" });
         row.lease_us = (lease_us as u32).into();
         row
     }

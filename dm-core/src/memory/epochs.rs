@@ -422,7 +422,8 @@ mod tests {
     fn being_unresponsive_is_counted_from_the_last_change() {
         let mut watch = Watch::default();
         let word = Member { row: RowId(3), incarnation: 1, nonce: 1 }.word();
-        let row_summary = |heartbeat| RowSummary { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20 };
+        let row_summary =
+            |heartbeat| RowSummary { word, heartbeat, epoch: 1, incarnation: 1, lease_ns: 20, memory_nodes: 1 };
         let waits = Waits { lease_ns: 10, since_ns: 10, for_all: true };
         assert_eq!(watch.saw(RowId(3), &row_summary(1), &waits), None);
         assert_eq!(watch.saw(RowId(3), &row_summary(1), &waits), None, "its own lease is longer");

@@ -50,6 +50,14 @@ pub enum RowError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The pool has had memory nodes added of which the compute node does not know.
+    #[error("the pool has {memory_nodes} memory nodes by now, not {known}: connect to all of them")]
+    Grown {
+        /// Memory nodes that it knows.
+        known: u16,
+        /// Memory nodes of the pool.
+        memory_nodes: u16,
+    },
     /// The low 28 bits of the joiner's token are zero, which would look like no compute node.
     #[error("the token must be random: its low 28 bits are zero")]
     BadToken,
@@ -207,6 +215,8 @@ pub(crate) struct RowSummary {
     pub incarnation: u32,
     /// 0: the row does not say.
     pub lease_ns: u64,
+    /// Memory nodes that the compute node knows.
+    pub memory_nodes: u16,
 }
 
 /// Bytes of a row that a glimpse is of.
@@ -253,6 +263,7 @@ pub(crate) async fn read_summaries_from(
                 incarnation: row.incarnation.get(),
                 // A value that is no lease counts as none.
                 lease_ns: row.lease_ns().ok().flatten().unwrap_or(0),
+                memory_nodes: row.memory_nodes.get(),
             };
             if !visit(RowId((first + step) as u16), &row_summary) {
                 return Ok(());

@@ -36,7 +36,7 @@ record! {
         epoch: Le64 = "reclamation epoch it has reached; 0 = none; of row 0: how often the pool's epoch was raised",
         incarnation: Le32 = "incarnation that the fields from offset 8 on belong to",
         lanes: Le16 = "lanes of the compute node",
-        reserved_30: [u8; 2] = "zero",
+        memory_nodes: Le16 = "memory nodes that it knows; of row 0: of the pool, once one was added, else 0",
         token: Le64 = "random number of the process that joined",
         redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
         redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
@@ -171,6 +171,8 @@ pub struct Joiner<'a> {
     pub token: u64,
     /// Number of its lanes.
     pub lanes: u16,
+    /// Memory nodes that it knows.
+    pub memory_nodes: u16,
     /// Its host's name; cut to [`HOST_BYTES_MAX`] bytes at a character.
     pub host: &'a str,
 }
@@ -195,6 +197,8 @@ pub struct Life<'a> {
     pub epoch: u64,
     /// Its lanes.
     pub lanes: u16,
+    /// Memory nodes that it knows; 0: it has not said.
+    pub memory_nodes: u16,
     /// Random number of its process.
     pub token: u64,
     /// Its lease: how long it may be without a heartbeat, in ns. `None`: it has not said.
@@ -224,6 +228,7 @@ impl Row {
             heartbeat: self.heartbeat.get(),
             epoch: self.epoch.get(),
             lanes: self.lanes.get(),
+            memory_nodes: self.memory_nodes.get(),
             token,
             lease_ns,
             redo: self.redo.map(Le64::get),
@@ -253,6 +258,7 @@ impl Row {
         row.word = member.word().0.into();
         row.incarnation = member.incarnation.into();
         row.lanes = joiner.lanes.into();
+        row.memory_nodes = joiner.memory_nodes.into();
         row.token = joiner.token.into();
         let mut cut = joiner.host.len().min(HOST_BYTES_MAX);
         while !joiner.host.is_char_boundary(cut) {
@@ -272,6 +278,11 @@ pub(crate) const EPOCH_AT: u64 = core::mem::offset_of!(Row, epoch) as u64;
 /// Byte offset of the pool's epoch.
 pub const fn epoch_offset(geometry: &NodeGeometry) -> u64 {
     geometry.row_offset(RowId(0)) + EPOCH_AT
+}
+
+/// Byte offset of the word that says how many memory nodes the pool has, in its highest 16 bits; the others are zero.
+pub(crate) const fn memory_nodes_offset(geometry: &NodeGeometry) -> u64 {
+    geometry.row_offset(RowId(0)) + core::mem::offset_of!(Row, incarnation) as u64
 }
 
 /// Byte offset of the line that says which chunks are closed.

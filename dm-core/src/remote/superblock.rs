@@ -47,7 +47,7 @@ record! {
         pool_id: [u8; 16] = "random, the same on every memory node of a pool",
         pool_incarnation: Le64 = "raised whenever the pool is formatted anew",
         node: Le16 = "logical number of this memory node",
-        nodes: Le16 = "memory nodes in the pool",
+        nodes: Le16 = "memory nodes in the pool when it was formatted; row 0 has the number once one was added",
         row_count: Le32 = "compute-node rows, row 0 (nobody) included",
         region_bytes: Le64 = "size of the region",
         device_bytes: Le64 = "size of the NIC's device memory; 0 = none",

@@ -225,6 +225,7 @@ fn of_pool(error: &PoolError) -> dm_status {
         PoolError::Superblock { .. }
         | PoolError::Mixed { .. }
         | PoolError::Incarnation { .. }
+        | PoolError::Count { .. }
         | PoolError::ReadOnly { .. } => dm_status::DM_BAD_POOL,
         PoolError::Fabric(error) => of_fabric(error),
         PoolError::Announce(_) => dm_status::DM_FABRIC,
@@ -232,6 +233,7 @@ fn of_pool(error: &PoolError) -> dm_status {
             RowError::Verb(error) => of_verb(*error),
             RowError::NoFreeRow { .. } => dm_status::DM_POOL_FULL,
             RowError::Fenced { .. } => dm_status::DM_FENCED,
+            RowError::Grown { .. } => dm_status::DM_BAD_POOL,
             RowError::Corrupt { .. } => dm_status::DM_CORRUPT,
             _ => dm_status::DM_INTERNAL,
         },
@@ -246,7 +248,8 @@ fn of_pool(error: &PoolError) -> dm_status {
             _ => dm_status::DM_INTERNAL,
         },
         PoolError::NoIndex { .. } => dm_status::DM_NO_INDEX,
-        // The C face drops no index.
+        // The C face drops no index, and adds no memory node.
+        PoolError::NotNew { .. } | PoolError::Behind { .. } | PoolError::Fence { .. } => dm_status::DM_INTERNAL,
         PoolError::InUse { .. } | PoolError::Erase { .. } => dm_status::DM_INTERNAL,
         PoolError::Parameters { .. } => dm_status::DM_CANNOT_OPEN,
         PoolError::Owners { source, .. } => of_cause(source.cause),

@@ -94,7 +94,7 @@ pub enum ShmError {
         /// The number of the memory node at that position.
         found: u16,
     },
-    /// A memory node belongs to another pool, or one is missing.
+    /// A memory node is missing.
     #[error("{given} {} connected, memory node {node} belongs to a pool of {pool}", if *given == 1 { "memory node is" } else { "memory nodes are" })]
     Count {
         /// Memory nodes that are connected.
@@ -233,7 +233,8 @@ impl ShmFabric {
             if usize::from(id) != position {
                 return Err(ShmError::Order { expected: position as u16, found: id });
             }
-            if usize::from(node.memory_nodes()) != nodes.len() {
+            // Those that were started before another one was added know fewer.
+            if usize::from(node.memory_nodes()) > nodes.len() {
                 return Err(ShmError::Count { given: nodes.len(), node: id, pool: node.memory_nodes() });
             }
         }

@@ -24,21 +24,27 @@ impl Daemons {
 
     pub fn start_with(directory: &Path, nodes: u16, arguments: &[&str]) -> Self {
         let mut daemons = Self { children: Vec::new(), sockets: Vec::new(), ready: Vec::new() };
-        for node in 0..nodes {
-            let socket = socket_in(directory, node);
-            let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
-            command.args(["--locks", "31", "--exit-with-parent", "--no-sweep"]).args(arguments);
-            command.args(["--node-id", &node.to_string(), "--memory-nodes", &nodes.to_string()]);
-            command.arg("--socket").arg(&socket);
-            let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-            let mut ready = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-            assert!(ready.starts_with("READY "), "{ready:?}");
-            daemons.children.push(child);
-            daemons.sockets.push(socket);
-            daemons.ready.push(ready);
+        for _ in 0..nodes {
+            daemons.start_next(directory, nodes, arguments);
         }
         daemons
+    }
+
+    /// One more, of a pool of `nodes`.
+    pub fn start_next(&mut self, directory: &Path, nodes: u16, arguments: &[&str]) {
+        let node = self.children.len() as u16;
+        let socket = socket_in(directory, node);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dm-memd"));
+        command.args(["--locks", "31", "--exit-with-parent", "--no-sweep"]).args(arguments);
+        command.args(["--node-id", &node.to_string(), "--memory-nodes", &nodes.to_string()]);
+        command.arg("--socket").arg(&socket);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("READY "), "{ready:?}");
+        self.children.push(child);
+        self.sockets.push(socket);
+        self.ready.push(ready);
     }
 
     pub fn connect(&self) -> Arc<Pool> {

@@ -147,7 +147,7 @@ fn index_parameters() {
 
 #[test]
 fn row() {
-    let joiner = Joiner { token: 0x77_0000_0005, lanes: 8, host: "a host" };
+    let joiner = Joiner { token: 0x77_0000_0005, lanes: 8, memory_nodes: 1, host: "a host" };
     let sample = Row::of(MEMBER, &joiner);
     fuzz!(|input: &[u8]| {
         let mut input = Input::new(input);

@@ -11,6 +11,7 @@ macro_rules! lane {
 // The modules have the macro's name only if they come behind it.
 mod catalog_tests;
 mod chunk_tests;
+mod growth_tests;
 mod interleaving;
 mod row_tests;
 mod superblock_tests;

@@ -12,7 +12,7 @@ use dm_core::verbs::LaneId;
 use proptest::prelude::*;
 
 pub fn joiner(token: u64) -> Joiner<'static> {
-    Joiner { token, lanes: 4, host: "host-\u{e9}" }
+    Joiner { token, lanes: 4, memory_nodes: 1, host: "host-\u{e9}" }
 }
 
 fn row_now(pool: &mut Pool, row: RowId) -> Row {

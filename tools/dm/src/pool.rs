@@ -191,7 +191,16 @@ impl Memory {
     pub fn connect(fabric: FabricName, names: &[PathBuf], rdma: &RdmaArguments) -> Result<Self, Failure> {
         let pool = match fabric {
             FabricName::Shm => Pool::connect(names, ShmOptions::default()).map_err(Failure::run)?,
-            FabricName::Verbs => connect_verbs(names, rdma)?,
+            FabricName::Verbs => connect_verbs(names, rdma, false)?,
+        };
+        Ok(Self { pool: Arc::new(pool), children: None })
+    }
+
+    /// The same, and to one memory node that is to be added.
+    pub fn connect_to_add(fabric: FabricName, names: &[PathBuf], rdma: &RdmaArguments) -> Result<Self, Failure> {
+        let pool = match fabric {
+            FabricName::Shm => Pool::connect_to_add(names, ShmOptions::default()).map_err(Failure::run)?,
+            FabricName::Verbs => connect_verbs(names, rdma, true)?,
         };
         Ok(Self { pool: Arc::new(pool), children: None })
     }
@@ -205,7 +214,7 @@ impl Memory {
 }
 
 #[cfg(feature = "verbs")]
-fn connect_verbs(names: &[PathBuf], rdma: &RdmaArguments) -> Result<Pool, Failure> {
+fn connect_verbs(names: &[PathBuf], rdma: &RdmaArguments, adds: bool) -> Result<Pool, Failure> {
     use dm_host::fabric::verbs::VerbsOptions;
     use dm_host::memory_node::verbs::secret::Secret;
     use dm_host::memory_node::verbs::settings::source;
@@ -213,11 +222,12 @@ fn connect_verbs(names: &[PathBuf], rdma: &RdmaArguments) -> Result<Pool, Failur
     let source = source(rdma.ib_dev.as_deref(), rdma.ib_port, rdma.gid_index).map_err(Failure::run)?;
     let options = VerbsOptions { secret, source, mtu_bytes: rdma.mtu, ..VerbsOptions::default() };
     let addresses: Vec<_> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    Pool::connect_verbs(&addresses, options).map_err(Failure::run)
+    let connect = if adds { Pool::connect_verbs_to_add } else { Pool::connect_verbs };
+    connect(&addresses, options).map_err(Failure::run)
 }
 
 #[cfg(not(feature = "verbs"))]
-fn connect_verbs(_: &[PathBuf], _: &RdmaArguments) -> Result<Pool, Failure> {
+fn connect_verbs(_: &[PathBuf], _: &RdmaArguments, _: bool) -> Result<Pool, Failure> {
     Err(Failure::Usage(
         "--fabric verbs: this program was built without it; install libibverbs-dev, librdmacm-dev, libclang-dev and \
          pkg-config and build with `--features verbs`"

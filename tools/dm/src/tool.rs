@@ -18,7 +18,7 @@ use dm_host::keeper::terms_here;
 use dm_host::kinds::{AnyIndex, IndexParameters};
 use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::{block_on, block_on_index};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A pool, by the control sockets or addresses of its memory nodes.
@@ -45,6 +45,13 @@ impl PoolArguments {
         // Errors of the command line are reported first.
         self.lease.terms()?;
         Memory::connect(self.fabric, &self.pool, &self.rdma)
+    }
+
+    /// Connects, and to one memory node that is to be added.
+    pub(crate) fn connect_to_add(&self, new: &Path) -> Result<Memory, Failure> {
+        self.lease.terms()?;
+        let names = [&self.pool[..], &[new.to_owned()]].concat();
+        Memory::connect_to_add(self.fabric, &names, &self.rdma)
     }
 
     /// Joins as a compute node with one lane.

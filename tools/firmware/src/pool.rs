@@ -64,7 +64,7 @@ pub async fn join<P: KindParameters>(lane: &Lane<'_>, parameters: &P) -> Result<
     let described = lane.port().with(|scratch| Superblock::decode(scratch));
     let described = described.map_err(|_| Wrong::of("the superblock cannot be decoded"))?;
     let geometry = GEOMETRY.call_once(|| [described.geometry]);
-    let joiner = Joiner { token: 0xF1, lanes: LANES as u16, host: "firmware" };
+    let joiner = Joiner { token: 0xF1, lanes: LANES as u16, memory_nodes: 1, host: "firmware" };
     let member = rows::join(lane, &geometry[0], &joiner, 0).await.map_err(|_| Wrong::of("no row"))?;
     parameters.check().map_err(|_| Wrong::of("parameters out of range"))?;
     let definition = Definition {

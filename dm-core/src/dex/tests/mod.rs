@@ -411,7 +411,7 @@ impl<'a> Node<'a> {
 /// Runs `test` on a compute node that joins as `row`.
 fn with_node<R>(pool: &Pool, row: u16, test: impl FnOnce(&Node<'_>, &[Lane<'_>; LANES]) -> R) -> R {
     let (member, geometry, rooms) = (member(row), [pool.geometry], Rooms::new());
-    let joiner = Joiner { token: TOKEN + 7, lanes: LANES as u16, host: "here" };
+    let joiner = Joiner { token: TOKEN + 7, lanes: LANES as u16, memory_nodes: 1, host: "here" };
     pool.put(pool.geometry.row_offset(member.row), Row::of(member, &joiner).as_bytes());
     let (mut first, mut second) = (vec![0; rooms.fill.end], vec![0; rooms.fill.end]);
     let lanes = [Lane::new(LaneId(0), &mut first), Lane::new(LaneId(1), &mut second)];

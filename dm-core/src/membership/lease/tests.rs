@@ -50,7 +50,7 @@ impl Rows {
 
     fn join(&mut self, row: u16) -> Node {
         let member = Member { row: RowId(row), incarnation: 1, nonce: 1 };
-        let bytes = Row::of(member, &Joiner { token: 1, lanes: 1, host: "here" });
+        let bytes = Row::of(member, &Joiner { token: 1, lanes: 1, memory_nodes: 1, host: "here" });
         let at = self.home.row_offset(member.row) as usize;
         self.region[at..at + Row::BYTES].copy_from_slice(bytes.as_bytes());
         let (epochs, pins) = (Epochs::new(), [Pin::default()]);

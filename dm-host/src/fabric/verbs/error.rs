@@ -22,7 +22,7 @@ pub enum VerbsError {
         /// The number of the memory node at that position.
         found: u16,
     },
-    /// A memory node belongs to another pool, or one is missing.
+    /// A memory node is missing.
     #[error("{given} {} connected, memory node {node} belongs to a pool of {pool}", if *given == 1 { "memory node is" } else { "memory nodes are" })]
     Count {
         /// Memory nodes that are connected.

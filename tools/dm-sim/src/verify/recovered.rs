@@ -56,7 +56,7 @@ impl TreeCase {
         claimed: Option<&Cell<Option<Member>>>,
     ) -> Result<Membership, String> {
         let terms = LeaseConfig::of(self.lease_ns).map_err(|error| error.to_string())?;
-        let joiner = Joiner { token: 77 + number as u64, lanes: self.lanes[number], host: "verify" };
+        let joiner = Joiner { token: 77 + number as u64, lanes: self.lanes[number], memory_nodes: 1, host: "verify" };
         Membership::join(lane, geometry, &joiner, (self.pool().redo_bytes(), terms), claimed).await
     }
 

@@ -101,7 +101,7 @@ impl PoolLayout {
         let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
         for number in 0..compute_nodes {
             let member = member(config, number);
-            let joiner = Joiner { token: u64::from(member.nonce), lanes: 1, host: "verify" };
+            let joiner = Joiner { token: u64::from(member.nonce), lanes: 1, memory_nodes: 1, host: "verify" };
             let offset = home.row_offset(member.row) as usize;
             memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
         }

@@ -1,15 +1,18 @@
-//! `dm pool drain`: a memory node that is to become empty.
+//! `dm pool add` and `dm pool drain`: a memory node that a pool gets, and one that is to become empty.
 
 use crate::failure::{Failure, print};
-use crate::members::{on_lane, with_read_access};
+use crate::members::{members, on_lane, with_read_access};
 use crate::report::text::counted;
-use crate::tool::PoolArguments;
+use crate::tool::{PoolArguments, seconds};
 use clap::Subcommand;
 use dm_core::memory::chunks::{self, Tally};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::verbs::NodeId;
-use dm_host::pool::Pool;
+use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::block_on;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Arguments of `dm pool`.
 #[derive(Debug, clap::Args)]
@@ -20,9 +23,39 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Add a memory node to a pool that is in use
+    Add(AddArguments),
     /// Have a memory node grant no more memory, and show what is left on it
     Drain(DrainArguments),
 }
+
+/// Arguments of `dm pool add`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Start the new memory node first, with the next --node-id, one more in --memory-nodes, and the --pool-name and --incarnation \
+                  of the others (dm inspect shows both). Programs that are in the pool go on with the memory nodes that they know, and \
+                  get no memory of the new one; a program that joins from now on has to name it, too. Once those that \
+                  joined before have been started again, one after the other, the new memory node grants memory. Memory node 0 sweeps dead \
+                  compute nodes only if its --peers has all others: start its daemon again, too, and leave its --memory-nodes as it is. \
+                  What is in memory nodes stays where it is. This may be run again at any time: it goes on where it was.\n\n\
+                  Examples:\n  dm memd --node-id 2 --memory-nodes 3 --size 4GiB --socket /run/dm/2 &\n  \
+                  dm pool add --pool /run/dm/0,/run/dm/1 --new /run/dm/2 --wait 600"
+)]
+struct AddArguments {
+    #[command(flatten)]
+    pool: PoolArguments,
+
+    /// The new memory node, named as those of --pool
+    #[arg(long, value_name = "MEMORY NODE")]
+    new: PathBuf,
+
+    /// How long to wait for programs that joined before to leave, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    wait: Option<Duration>,
+}
+
+/// Pause between two looks at the rows.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Arguments of `dm pool drain`.
 #[derive(Debug, clap::Args)]
@@ -47,7 +80,45 @@ struct DrainArguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Command::Drain(arguments) = &arguments.command;
+    match &arguments.command {
+        Command::Add(arguments) => add(arguments),
+        Command::Drain(arguments) => drain(arguments),
+    }
+}
+
+fn add(arguments: &AddArguments) -> Result<(), Failure> {
+    let memory = arguments.pool.connect_to_add(&arguments.new)?;
+    let pool = &memory.pool;
+    let node = NodeId(pool.nodes().len() as u16 - 1);
+    if pool.descriptions()[0].identity.nodes > node.0 {
+        return Err(Failure::Usage("--new: the pool has all of these memory nodes since it was made".to_owned()));
+    }
+    let added = pool.add_memory_node().map_err(Failure::run)?;
+    print(&format!("memory node {} {}\n", node.0, if added { "is added" } else { "was added before" }))?;
+    let (began, wait) = (Instant::now(), arguments.wait.unwrap_or_default());
+    let granted = loop {
+        match pool.grant_from(node) {
+            Err(PoolError::Behind { .. }) if began.elapsed() < wait => thread::sleep(LOOK_AGAIN),
+            Err(PoolError::Behind { node, rows }) => {
+                let who = with_read_access(pool, |fabric, lane| members(pool, fabric, lane).map_err(Failure::run))?;
+                let who = who.iter().filter(|member| rows.contains(&member.row.0)).map(|member| {
+                    format!(
+                        "row {}, on {}, {}\n",
+                        member.row.0,
+                        member.host.as_deref().unwrap_or("?"),
+                        member.state.name()
+                    )
+                });
+                print(&who.collect::<String>())?;
+                return Err(Failure::run(PoolError::Behind { node, rows }));
+            }
+            granted => break granted.map_err(Failure::run)?,
+        }
+    };
+    print(&format!("memory node {}: {} may be granted\n", node.0, counted(granted, "chunk")))
+}
+
+fn drain(arguments: &DrainArguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let (node, pool) = (NodeId(arguments.node), &memory.pool);
     let changed = arguments.pool.join(&memory)?.withhold_chunks(node, !arguments.undo).map_err(Failure::run)?;

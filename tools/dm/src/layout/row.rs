@@ -22,7 +22,7 @@ pub(super) const ROW: Structure = Structure {
         ("ROW_COUNT_MAX", dm_core::remote::row::ROW_COUNT_MAX as u64, "rows there can be"),
     ],
     samples: || {
-        let joiner = Joiner { token: 0x1234_5678_9abc_def1, lanes: 8, host: "cn-3.example" };
+        let joiner = Joiner { token: 0x1234_5678_9abc_def1, lanes: 8, memory_nodes: 2, host: "cn-3.example" };
         let mut row = Row::of(MEMBER, &joiner);
         row.heartbeat = 77.into();
         row.epoch = 5.into();
@@ -41,6 +41,7 @@ pub(super) const ROW: Structure = Structure {
                 ("heartbeat", "77"),
                 ("epoch", "5"),
                 ("lanes", "8"),
+                ("memory nodes", "2"),
                 ("token", "0x123456789abcdef1"),
                 ("lease", "2000000 us"),
                 ("redo chunks", "null, null, null, null"),
@@ -72,6 +73,7 @@ pub(super) const ROW: Structure = Structure {
                 value("heartbeat", &life.heartbeat),
                 value("epoch", &life.epoch),
                 value("lanes", &life.lanes),
+                value("memory nodes", &life.memory_nodes),
                 hex("token", life.token),
                 match life.lease_ns {
                     Some(ns) => value("lease", &format_args!("{} us", ns / 1000)),

@@ -94,19 +94,25 @@ impl Nodes {
     fn start(count: u16, size: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let mut nodes = Self { daemons: Vec::new(), directory };
-        for node in 0..count {
-            let socket = nodes.socket(node);
-            let arguments = format!(
-                "memd --size {size} --lines sequence --node-id {node} --memory-nodes {count} --exit-with-parent --log-level warn --socket {}",
-                socket.display()
-            );
-            let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().expect("the daemon runs");
-            let mut ready = String::new();
-            BufReader::new(daemon.stdout.take().expect("a pipe")).read_line(&mut ready).expect("a line");
-            assert!(ready.starts_with("READY"), "{ready:?}");
-            nodes.daemons.push(daemon);
+        for _ in 0..count {
+            nodes.start_next(count, size);
         }
         nodes
+    }
+
+    /// One more, of a pool of `count`.
+    fn start_next(&mut self, count: u16, size: &str) {
+        let node = self.daemons.len() as u16;
+        let socket = self.socket(node);
+        let arguments = format!(
+            "memd --size {size} --lines sequence --node-id {node} --memory-nodes {count} --exit-with-parent --log-level warn --socket {}",
+            socket.display()
+        );
+        let mut daemon = command(&arguments).stdout(Stdio::piped()).spawn().expect("the daemon runs");
+        let mut ready = String::new();
+        BufReader::new(daemon.stdout.take().expect("a pipe")).read_line(&mut ready).expect("a line");
+        assert!(ready.starts_with("READY"), "{ready:?}");
+        self.daemons.push(daemon);
     }
 
     fn socket(&self, node: u16) -> PathBuf {

@@ -171,6 +171,33 @@ fn a_memory_node_is_drained_while_others_have_room() {
 }
 
 #[test]
+fn a_memory_node_is_added_to_a_pool_that_has_records() {
+    let mut nodes = Nodes::start(1, "16MiB");
+    let old = nodes.pool();
+    dm(&format!("{SMALL} --workload load {old}")).good();
+    nodes.start_next(2, "16MiB");
+    let pool = nodes.pool();
+    dm(&format!("inspect {pool}")).bad(1, &["the pool has 1 memory node, and 2 were named", "dm pool add"]);
+    let add = format!("pool add {old} --new {}", nodes.socket(1).display());
+    let out = dm(&add).good();
+    assert!(
+        out.contains("memory node 1 is added\n") && out.contains("memory node 1: 15 chunks may be granted\n"),
+        "{out}"
+    );
+    let out = dm(&add).good();
+    assert!(out.contains("memory node 1 was added before\n") && out.contains("0 chunks may be granted\n"), "{out}");
+    dm(&format!("inspect {old}")).bad(1, &["the pool has 2 memory nodes, and 1 was named", "name all of them"]);
+    dm(&format!("{SMALL} --workload load {pool} --name another")).good();
+    dm(&format!("check {pool}")).good();
+    let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --json")).good()).unwrap();
+    assert!(view["memory_nodes"][1]["chunks_granted"].as_u64().unwrap() > 0);
+    assert_eq!(view["indexes"][0]["tree"]["records"], 20_000);
+    let whole = Nodes::start(2, "16MiB");
+    let add = format!("pool add --pool {} --new {}", whole.socket(0).display(), whole.socket(1).display());
+    dm(&add).bad(2, &["since it was made"]);
+}
+
+#[test]
 fn the_shell_does_what_it_is_told_line_by_line() {
     let nodes = Nodes::start(2, "16MiB");
     let pool = nodes.pool();

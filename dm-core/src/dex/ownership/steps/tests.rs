@@ -67,7 +67,8 @@ impl Home {
     }
 
     fn join(&self, member: Member, state: RowState) {
-        let mut row = Row::of(member, &Joiner { token: u64::from(member.nonce), lanes: 1, host: "here" });
+        let mut row =
+            Row::of(member, &Joiner { token: u64::from(member.nonce), lanes: 1, memory_nodes: 1, host: "here" });
         row.word = member.word().with_state(state).0.into();
         self.put(self.geometry.row_offset(member.row), row.as_bytes());
     }

@@ -91,7 +91,7 @@ pub(super) fn with_lanes_of_owner<R>(
     test: impl FnOnce(&Dex<'_>, &[Lane<'_>]) -> R,
 ) -> R {
     let (member, geometry, setup) = (member_of(row), [pool.geometry], CROWDED);
-    let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, host: "here" };
+    let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, memory_nodes: 1, host: "here" };
     let at = pool.geometry.row_offset(member.row) as usize;
     pool.region.borrow_mut()[at..at + Row::BYTES].copy_from_slice(Row::of(member, &joiner).as_bytes());
     let (mut room, mut areas) = (vec![0; 4096], [Area::default()]);

@@ -215,7 +215,7 @@ pub(in crate::verify) fn with_stage(
     for number in 0..COMPUTE_NODES {
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        let joiner = Joiner { token: 77 + number as u64, lanes: lanes_of(number), host: "verify" };
+        let joiner = Joiner { token: 77 + number as u64, lanes: lanes_of(number), memory_nodes: 1, host: "verify" };
         let join = Membership::join(&lane, &geometry, &joiner, (pool.redo_bytes(), terms), None);
         match fabric.drive(0, &lane, join, None, &mut Vec::new()) {
             Ok(Drive::Done(Ok(membership))) => joined.push(membership),

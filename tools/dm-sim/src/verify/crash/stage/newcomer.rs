@@ -22,7 +22,7 @@ impl Stage<'_, '_> {
         let (case, config, pool) = (self.case, config(self.case), pool(self.case));
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        let joiner = Joiner { token: 99, lanes: 1, host: "later" };
+        let joiner = Joiner { token: 99, lanes: 1, memory_nodes: 1, host: "later" };
         let terms = LeaseConfig::of(LEASE_NS).expect("a short lease");
         let join = Membership::join(&lane, self.geometry, &joiner, (pool.redo_bytes(), terms), None);
         let membership = match self.fabric.drive(0, &lane, join, None, &mut Vec::new())? {

@@ -181,7 +181,7 @@ impl Stage<'_, '_> {
         self.afterwards()?;
         let mut scratch = vec![0; dm_core::remote::SCRATCH_BYTES];
         let lane = Lane::new(LaneId(0), &mut scratch);
-        let joiner = Joiner { token: 99, lanes: 1, host: "again" };
+        let joiner = Joiner { token: 99, lanes: 1, memory_nodes: 1, host: "again" };
         match self.fabric.drive(
             0,
             &lane,
