@@ -140,7 +140,8 @@ impl OwnerWord {
             Owner::Recovering { finder, log } => (finder, log),
             Owner::Free | Owner::Kept(_) => return Err(Refused::State(self)),
         };
-        if in_the_way != dead || dead == me {
+        // A row whose ring is to be replayed is dead, so it cannot be that of who asks.
+        if in_the_way != dead || dead == me || log == me {
             return Err(Refused::State(self));
         }
         self.next(Owner::Recovering { finder: me, log }, EPOCH_MAX)

@@ -571,6 +571,11 @@ fn words_are_changed_by_those_who_may_only() {
     assert_eq!(owned.recover(me, me), Err(Refused::State(owned)));
     let recovering = owned.recover(other, me).unwrap();
     assert_eq!(recovering.decode(), Ok(Owner::Recovering { finder: other, log: me }));
+    assert_eq!(
+        recovering.recover(me, other),
+        Err(Refused::State(recovering)),
+        "its ring is to be replayed, so it is dead"
+    );
     let again = recovering.recover(RowId(9), other).unwrap();
     assert_eq!(again.decode(), Ok(Owner::Recovering { finder: RowId(9), log: me }));
     assert_eq!(recovering.recovered(me), Err(Refused::State(recovering)));
