@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::memory::Memories;
 use dm_core::remote::NodeGeometry;
+use dm_core::remote::row::{Joiner, Member, Row};
 use dm_core::remote::superblock::{FormatError, PoolPlan, Superblock};
 use dm_core::verbs::NodeId;
 use zerocopy::IntoBytes;
@@ -52,5 +53,14 @@ impl Pool {
                 memory.host.range_mut(0..bytes.len()).copy_from_slice(bytes);
             }
         }
+    }
+
+    /// Writes the row of a compute node that is there without having joined: one that nobody recovers.
+    pub fn write_row(&self, memories: &mut Memories, member: Member, host: &str) {
+        let Some((home, memory)) = self.geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
+        let joiner =
+            Joiner { token: u64::from(member.nonce), lanes: 1, memory_nodes: self.geometry.len() as u16, host };
+        let offset = home.row_offset(member.row) as usize;
+        memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
     }
 }

@@ -44,8 +44,12 @@ enum Metric {
     TimesPSmart,
     /// Operations a second over those of a DEX whose gets never call a memory node.
     TimesNeverOffloaded,
+    /// Operations a second over those of a DEX that always calls a memory node where the leaf is not cached.
+    TimesAlwaysOffloaded,
     /// Operations a second over those with one processor in each memory node.
     TimesOneCore,
+    /// Operations a second over those with a cache of 1 % of the records.
+    TimesOnePercent,
     /// Most that a compute node keeps in copies of inner nodes, in MB.
     CacheMb,
     /// Share of the looks at leaves for which the hotspot buffers had a guess, in percent.
@@ -71,7 +75,9 @@ impl Metric {
             | Self::TimesPSherman
             | Self::TimesPSmart
             | Self::TimesNeverOffloaded
+            | Self::TimesAlwaysOffloaded
             | Self::TimesOneCore
+            | Self::TimesOnePercent
             | Self::TimesWithoutRdwc => report.throughput_ops_per_s() / 1e6,
             Self::RatePercent => report.simulation.as_ref().map_or(0.0, |simulation| {
                 let nodes = &simulation.usage.memory_nodes;
@@ -100,7 +106,9 @@ impl Metric {
             | Self::TimesPSherman
             | Self::TimesPSmart
             | Self::TimesNeverOffloaded
+            | Self::TimesAlwaysOffloaded
             | Self::TimesOneCore
+            | Self::TimesOnePercent
             | Self::TimesWithoutRdwc => "x",
             Self::CacheMb => "MB",
             Self::LiveBytes | Self::PoolBytes => "B",
@@ -169,6 +177,8 @@ fn command(figure: &Figure) -> String {
         ("{DEX}", dex::CLUSTER),
         ("{DEX-CACHE}", dex::CACHE),
         ("{OFFLOAD}", dex::OFFLOAD),
+        ("{CACHE-RATIO}", dex::CACHE_RATIO),
+        ("{8-PERCENT}", dex::EIGHT_PERCENT),
         ("{AT-CACHE}", dex::AT_CACHE),
         ("{DOLPHIN}", dolphin::CLUSTER),
         ("{DENSE}", dolphin::DENSE),
@@ -202,6 +212,8 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
     // The same index with another option.
     match figure.metric {
         Metric::TimesNeverOffloaded => return Some(command.replace(" --offload by-cost", "")),
+        Metric::TimesAlwaysOffloaded => return Some(command.replace(" --offload by-cost", " --offload always")),
+        Metric::TimesOnePercent => return Some(command.replace(dex::EIGHT_PERCENT, dex::ONE_PERCENT)),
         Metric::TimesOneCore => return Some(command.replace("--memory-cores 4", "--memory-cores 1")),
         _ => {}
     }

@@ -109,6 +109,13 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     parsed.map(Duration::from_secs_f64).ok_or_else(|| "seconds, from 0.01 to 1000000".to_owned())
 }
 
+/// A time in milliseconds, as people write it.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse().ok().filter(|milliseconds| (0.001..=1e6).contains(milliseconds));
+    let parsed = parsed.map(|milliseconds: f64| Duration::from_nanos((milliseconds * 1e6).round() as u64));
+    parsed.ok_or_else(|| "milliseconds, from 0.001 to 1000000".to_owned())
+}
+
 /// Lines of the log of a command that opens an index whose keys have owners: a small one, for a short life.
 const LOG_LINES: usize = 32 << 10;
 

@@ -181,6 +181,11 @@ where
         self.cluster
     }
 
+    /// Virtual time in ns.
+    pub fn now_ns(&self) -> u64 {
+        self.cluster.now_ps() / PS_PER_NS
+    }
+
     /// Lanes of all compute nodes.
     pub fn lanes(&self) -> usize {
         self.slots.len()

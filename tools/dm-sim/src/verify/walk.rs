@@ -17,7 +17,7 @@ use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::{Definition, Entry, EntryState, EntryWord, IndexNumber, tag_of};
 use dm_core::remote::chunk::{ChunkEntry, ChunkKind, ChunkWord};
 use dm_core::remote::lock_word::RowId;
-use dm_core::remote::row::{INCARNATION_MAX, Joiner, Member, Row, RowState, RowWord};
+use dm_core::remote::row::{INCARNATION_MAX, Member, RowState, RowWord};
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
 use dm_host::assembly::Place;
 use dm_host::kinds::{AnyIndex, Below, IndexParameters};
@@ -97,14 +97,8 @@ impl PoolLayout {
 
     /// Writes rows for compute nodes that are not recovered.
     pub fn format_rows(&self, config: &Config, compute_nodes: u16, memories: &mut Memories) {
-        let geometry = self.geometry(config);
-        let Some((home, memory)) = geometry.first().zip(memories.get_mut(NodeId(0))) else { return };
-        for number in 0..compute_nodes {
-            let member = member(config, number);
-            let joiner = Joiner { token: u64::from(member.nonce), lanes: 1, memory_nodes: 1, host: "verify" };
-            let offset = home.row_offset(member.row) as usize;
-            memory.host.range_mut(offset..offset + Row::BYTES).copy_from_slice(Row::of(member, &joiner).as_bytes());
-        }
+        let pool = self.pool(config);
+        (0..compute_nodes).for_each(|number| pool.write_row(memories, member(config, number), "verify"));
     }
 
     /// Rows of `compute_nodes` from the first one that is not used up on, and chunk tables. No chunk counts as free if a memory

@@ -5,6 +5,7 @@ use super::beside::Against;
 use super::comparison::Comparison;
 use super::generator::Generator;
 use super::key_source::KeySource;
+use super::over_time::OverTime;
 use super::plan::Plan;
 use super::runs::Run;
 use crate::failure::Failure;
@@ -57,6 +58,8 @@ pub struct Measured {
     pub against: Option<Against>,
     /// What the memory nodes' regions are made of.
     pub pages: String,
+    /// Throughput over time, if it was asked for.
+    pub over_time: Option<OverTime>,
     /// Why the index is not sound; `None`: it is, or was not checked.
     pub broken: Option<String>,
 }

@@ -133,6 +133,16 @@ impl<'a> Generator<'a> {
         (self.kinds.into(), counts)
     }
 
+    /// The operation of a lane was refused, since the part of the keys that it is about has moved: the lane draws another one.
+    pub fn drop_refused(&mut self, at: usize) {
+        self.lanes[at].half_done = None;
+    }
+
+    /// Whether the operation of a lane goes on with another step.
+    pub fn is_half_done(&self, at: usize) -> bool {
+        self.lanes[at].half_done.is_some()
+    }
+
     #[cold]
     fn fail(&self, at: usize, plan: &ScratchPlan, scratch: &[u8], what: &str) {
         let LaneState { draw, .. } = &self.lanes[at];

@@ -11,6 +11,8 @@
 //! | [`shm`] | real threads, memory nodes that are processes |
 //! | `threads` | an open index and the threads that work on it |
 //! | [`sim`] | a cluster in virtual time |
+//! | `cluster_work` | what the lanes of that cluster do: clients, and parts of the keys that move |
+//! | [`over_time`] | throughput over virtual time; a curve |
 //! | [`sweep`] | the same for several values of one option; curves |
 //! | [`baseline`] | the same look-ups and updates in a bare loop, to compare the engine with; [`comparison`]: the results |
 //! | [`against`] | several indexes beside each other, each in a process; `side`: what such a process does |
@@ -25,11 +27,13 @@ pub mod against;
 mod bare;
 pub mod baseline;
 mod beside;
+mod cluster_work;
 pub mod comparison;
 pub mod engine;
 pub mod generator;
 pub mod key_source;
 pub mod output;
+pub mod over_time;
 mod owners;
 pub mod plan;
 mod region_size;
@@ -43,7 +47,7 @@ mod threads;
 use crate::failure::Failure;
 use crate::kinds::{BenchOptions, KindName};
 use crate::pool::RdmaArguments;
-use crate::tool::{LeaseArguments, seconds};
+use crate::tool::{LeaseArguments, milliseconds, seconds};
 use crate::workload::trace::TraceWriter;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
@@ -64,7 +68,9 @@ use std::time::Duration;
                   find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys in slots\n  \
                   dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
                   what ten machines would do, in virtual time\n  \
-                  dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg"
+                  dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg\n  \
+                  dm bench --fabric sim --index dex --compute-nodes 4 --workload a --repartition-at 20 --over-time 1 \
+                  --over-time-out a\n      what clients see while ranges of keys move to the fourth compute node"
 )]
 pub struct Arguments {
     /// The index
@@ -244,6 +250,20 @@ pub struct Arguments {
     #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub memory_cores: Option<u32>,
 
+    /// Simulated: the last compute node owns no keys at first; so long after counting begins, half of the parts of the one before it
+    /// move to it, one after the other
+    #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with = "raw_read")]
+    pub repartition_at: Option<Duration>,
+
+    /// Simulated: throughput over virtual time, of the cluster and of each compute node, with a point for so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = milliseconds, requires = "over_time_out",
+          conflicts_with_all = ["raw_read", "sweep"])]
+    pub over_time: Option<Duration>,
+
+    /// Where it goes: PREFIX.csv and PREFIX.svg
+    #[arg(long, value_name = "PREFIX", requires = "over_time")]
+    pub over_time_out: Option<PathBuf>,
+
     /// Simulated: no index, every operation is one READ of so many bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(8..=1 << 20),
           conflicts_with_all = ["workload", "property_files", "properties", "keys", "records", "load_by", "without", "with"])]
@@ -405,6 +425,9 @@ pub(crate) fn execute(plan: &plan::Plan) -> Result<engine::Measured, Failure> {
     let trace = plan.trace.as_deref().map(TraceWriter::create).transpose().map_err(Failure::run)?.map(Mutex::new);
     if let Some(path) = &plan.json {
         File::create(path).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    }
+    if let Some(prefix) = &plan.over_time_out {
+        over_time::create(prefix)?;
     }
     let measured = match &plan.fabric {
         plan::FabricPlan::Shm | plan::FabricPlan::Verbs(_) => shm::run(plan, trace.as_ref())?,

@@ -3,6 +3,7 @@
 use super::beside::Against;
 use super::comparison::Comparison;
 use super::engine::Measured;
+use super::over_time;
 use super::plan::Plan;
 use crate::failure::{Failure, print};
 use crate::report::json::{Document, SCHEMA_VERSION};
@@ -64,6 +65,11 @@ pub fn write(plan: &Plan, measured: &Measured) -> Result<(), Failure> {
     }
     if let Some(comparison) = &measured.baseline {
         let _ = write!(text, "\n{comparison}");
+    }
+    if let (Some(prefix), Some(found), Some(report)) =
+        (&plan.over_time_out, &measured.over_time, measured.reports.first())
+    {
+        text.push_str(&over_time::write(prefix, found, report)?);
     }
     print(&text)?;
     let Some(path) = &plan.json else { return Ok(()) };

@@ -5,6 +5,8 @@
 //! one more. It draws records of these parts only, and so takes these parts and no others. A compute node counts its own
 //! inserts; all others share one counter. An index without owners has one counter for all lanes, and no share.
 //!
+//! A part may move during a run ([`Owners::give`]): from then on the compute node that has it draws its records.
+//!
 //! The keys of such an index can be shared out for comparison: into ranges of equal width, by their first eight bytes.
 
 use super::key_source::KeySource;
@@ -14,13 +16,15 @@ use crate::workload::stream::{InsertCounter, Lane, Share, Workload};
 use dm_core::index::Index;
 use dm_core::registry::KEY_BYTES_MAX;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How the keys of an index are shared out, and which records each compute node has acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
-    /// 0: any compute node serves any key.
-    parts: u32,
+    /// The compute node that draws the records of each part. Empty: any compute node serves any key.
+    of_parts: Arc<[AtomicU32]>,
     /// They are ranges of equal width, which the index knows nothing of.
     are_ranges: bool,
     compute_nodes: u32,
@@ -38,12 +42,18 @@ impl Owners {
                 counted(parts, "part")
             )));
         }
-        Ok(Self { parts, are_ranges: false, compute_nodes, present: Vec::new() })
+        Ok(Self { of_parts: shared_out(parts, compute_nodes), are_ranges: false, compute_nodes, present: Vec::new() })
+    }
+
+    /// The same, but the last compute node gets no part.
+    pub(super) fn without_last(parts: u32, compute_nodes: u32) -> Result<Self, Failure> {
+        Ok(Self { compute_nodes, ..Self::new(parts, compute_nodes.saturating_sub(1).max(1))? })
     }
 
     /// A range for each compute node, of an index that serves any key anywhere.
     pub(super) fn of_ranges(compute_nodes: u32) -> Self {
-        Self { parts: compute_nodes, are_ranges: true, compute_nodes, present: Vec::new() }
+        let of_parts = shared_out(compute_nodes, compute_nodes);
+        Self { of_parts, are_ranges: true, compute_nodes, present: Vec::new() }
     }
 
     fn part_of(&self, index: &impl Index, key: &[u8]) -> u32 {
@@ -52,12 +62,12 @@ impl Owners {
         }
         let mut first = [0; 8];
         first.iter_mut().zip(key).for_each(|(byte, of_key)| *byte = *of_key);
-        ((u128::from(u64::from_be_bytes(first)) * u128::from(self.parts)) >> 64) as u32
+        ((u128::from(u64::from_be_bytes(first)) * self.of_parts.len() as u128) >> 64) as u32
     }
 
     /// Compute nodes that own keys: all, or none.
     pub(super) fn count(&self) -> u32 {
-        if self.parts == 0 { 0 } else { self.compute_nodes }
+        if self.of_parts.is_empty() { 0 } else { self.compute_nodes }
     }
 
     /// Whether a compute node has to look whether a key is its own.
@@ -66,7 +76,21 @@ impl Owners {
     }
 
     fn owner_of(&self, part: u32) -> u32 {
-        (u64::from(part) * u64::from(self.compute_nodes) / u64::from(self.parts.max(1))) as u32
+        self.of_parts.get(part as usize).map_or(0, |owner| owner.load(Ordering::Relaxed))
+    }
+
+    /// From now on the compute node draws the records of that part.
+    pub(super) fn give(&self, part: u32, compute_node: u32) {
+        if let Some(owner) = self.of_parts.get(part as usize) {
+            owner.store(compute_node, Ordering::Relaxed);
+        }
+    }
+
+    /// The parts of a compute node, from its first to its last.
+    pub(super) fn parts_of(&self, compute_node: u32) -> Range<u32> {
+        let mut parts = (0..self.of_parts.len() as u32).filter(|&part| self.owner_of(part) == compute_node);
+        let Some(first) = parts.next() else { return 0..0 };
+        first..parts.next_back().unwrap_or(first) + 1
     }
 
     /// Whether `key` is the compute node's, whose copy of the index `index` is.
@@ -126,9 +150,9 @@ impl Owners {
         (0..lanes).map(stream).collect()
     }
 
-    /// Every compute node owns a record at least, or it would draw for ever.
+    /// Every compute node that has parts owns a record at least, or it would draw for ever.
     fn check_all_have_some(&self, index: &impl Index, keys: &KeySource, records: u64) -> Result<(), Failure> {
-        let mut missing: Vec<u32> = (0..self.compute_nodes).collect();
+        let mut missing: Vec<u32> = (0..self.compute_nodes).filter(|&node| !self.parts_of(node).is_empty()).collect();
         for record in 0..records {
             missing.retain(|&compute_node| !self.owns_record(compute_node, index, keys, record));
             if missing.is_empty() {
@@ -139,11 +163,17 @@ impl Owners {
             "--compute-nodes {}: the index cuts its keys into {} of equal width, and {} own none of the {}: take keys that \
              are spread over all of them (-p insertorder=hashed), more records, or fewer compute nodes",
             self.compute_nodes,
-            counted(self.parts, "part"),
+            counted(self.of_parts.len() as u64, "part"),
             counted(missing.len() as u64, "compute node"),
             counted(records, "record"),
         )))
     }
+}
+
+/// Part by part, which of so many compute nodes gets it.
+fn shared_out(parts: u32, compute_nodes: u32) -> Arc<[AtomicU32]> {
+    let owner = |part| (u64::from(part) * u64::from(compute_nodes) / u64::from(parts)) as u32;
+    (0..parts).map(|part| AtomicU32::new(owner(part))).collect()
 }
 
 /// Of each compute node, which records it owns. It asks its own copy of the index.
@@ -173,6 +203,17 @@ mod tests {
             );
             assert_eq!((owners.count(), owners.are_several()), (nodes, nodes > 1));
         }
+    }
+
+    #[test]
+    fn a_part_that_is_given_to_the_last_compute_node_is_its_only_one() {
+        let owners = Owners::without_last(64, 4).unwrap();
+        assert_eq!((owners.count(), owners.are_several()), (4, true));
+        assert_eq!([0, 1, 2, 3].map(|node| owners.parts_of(node)), [0..22, 22..43, 43..64, 0..0]);
+        owners.clone().give(63, 3);
+        assert_eq!([2, 3].map(|node| owners.parts_of(node)), [43..63, 63..64]);
+        assert!(Owners::without_last(2, 4).is_err());
+        assert_eq!(Owners::without_last(1, 2).unwrap().parts_of(0), 0..1);
     }
 
     #[test]

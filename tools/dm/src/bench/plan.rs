@@ -52,6 +52,17 @@ pub struct SimPlan {
     pub raw_read: Option<u32>,
     /// Each compute node draws keys of a range of its own, and locks in remote memory cost nothing.
     pub own_ranges: bool,
+    /// How long after counting begins parts of the keys begin to move to the last compute node, which has none until then.
+    pub repartition_at: Option<Duration>,
+    /// What a point of the throughput over time is the mean of.
+    pub over_time: Option<Duration>,
+}
+
+impl SimPlan {
+    /// Threads of a compute node, besides those of the clients: one keeps its parts of the keys, if parts move.
+    pub fn keepers(&self) -> u32 {
+        u32::from(self.repartition_at.is_some())
+    }
 }
 
 /// Everything `dm bench` is going to do.
@@ -87,6 +98,8 @@ pub struct Plan {
     pub membership: Membership,
     /// Running memory nodes; empty: start some.
     pub pool: Vec<PathBuf>,
+    /// Where the throughput over time goes.
+    pub over_time_out: Option<PathBuf>,
     /// What to start.
     pub start: Start,
     /// What the index runs on.
@@ -128,6 +141,7 @@ impl Plan {
             // They only say which records are drawn.
             runs.retain(|run| run.spec.phase == Phase::Run);
         }
+        check_over_time(arguments, &runs)?;
         let value_bytes = value_bytes(arguments, &runs, &mut notices);
         let kind = arguments.index.0;
         if arguments.baseline && arguments.any_length {
@@ -196,7 +210,11 @@ impl Plan {
             // What is simulated does not depend on where.
             FabricPlan::Sim(_) => 16,
         });
-        let lanes = u32::from(threads) * u32::from(arguments.lanes);
+        let keepers = match &fabric {
+            FabricPlan::Sim(sim) => sim.keepers(),
+            FabricPlan::Shm | FabricPlan::Verbs(_) => 0,
+        };
+        let lanes = (u32::from(threads) + keepers) * u32::from(arguments.lanes);
         if lanes > LANES_MAX {
             return Err(Failure::Usage(format!(
                 "--threads {threads} x --lanes {} = {lanes} lanes: a compute node has at most {LANES_MAX}",
@@ -208,7 +226,7 @@ impl Plan {
         let with = |technique| arguments.with.contains(&technique);
         let mut spending = Spending {
             // One more, for loading and validating.
-            lanes: usize::from(threads) * usize::from(arguments.lanes) + 1,
+            lanes: lanes as usize + 1,
             cache_bytes: if without(Without::Cache) { 0 } else { arguments.cache_mib << 20 },
             scratch_bytes_max: arguments.scratch_mib_max << 20,
             page_records,
@@ -293,6 +311,7 @@ impl Plan {
             spending,
             membership: Membership { terms: arguments.lease.terms()?, recovery: !without(Without::Recovery) },
             pool: arguments.pool.clone(),
+            over_time_out: arguments.over_time_out.clone(),
             start: Start {
                 memory_nodes: arguments.memory_nodes,
                 region_bytes,
@@ -344,6 +363,8 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
             ("--colocated", arguments.colocated),
             ("--memory-cores", arguments.memory_cores.is_some()),
             ("--raw-read", arguments.raw_read.is_some()),
+            ("--repartition-at", arguments.repartition_at.is_some()),
+            ("--over-time", arguments.over_time.is_some()),
             ("--with own-ranges", arguments.with.contains(&With::OwnRanges)),
         ];
         refuse(&simulated, "only with --fabric sim")?;
@@ -383,7 +404,38 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         colocated: arguments.colocated,
         raw_read: arguments.raw_read,
         own_ranges: arguments.with.contains(&With::OwnRanges),
+        repartition_at: arguments.repartition_at,
+        over_time: arguments.over_time,
     })))
+}
+
+/// Refuses what has no throughput over time, or lets no parts of the keys move.
+fn check_over_time(arguments: &Arguments, runs: &[Run]) -> Result<(), Failure> {
+    let option = match (arguments.repartition_at, arguments.over_time) {
+        (Some(_), _) => "--repartition-at",
+        (None, Some(_)) => "--over-time",
+        (None, None) => return Ok(()),
+    };
+    let wrong = |why: &str| Err(Failure::Usage(format!("{option}: {why}")));
+    let [run] = runs else { return wrong("of one workload: name it with --workload, or by its properties") };
+    if arguments.repeat > 1 || run.spec.phase == Phase::Load {
+        return wrong("of one run, and not of a load");
+    }
+    if arguments.repartition_at.is_none() {
+        return Ok(());
+    }
+    if compute_nodes(arguments) < 2 {
+        return wrong("keys move from one compute node to another: --compute-nodes 2 or more");
+    }
+    if arguments.with.contains(&With::OwnRanges) {
+        return wrong("not with --with own-ranges, of which the index knows nothing");
+    }
+    // The compute nodes count inserts apart, and a record is inserted by the one that owns it when it gets there: of a part that
+    // moves, some would be inserted twice, and some by nobody.
+    if run.spec.proportions.insert > 0.0 || arguments.load_by == LoadBy::Insert {
+        return wrong("with reads, updates and scans only, and a bulk load");
+    }
+    Ok(())
 }
 
 fn value_bytes(arguments: &Arguments, runs: &[Run], notices: &mut Vec<String>) -> usize {

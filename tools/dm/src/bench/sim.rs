@@ -4,10 +4,13 @@
 //! workload then begins on idle NICs. A tenth as many operations as are counted run first, without being counted.
 //! Counting ends while all lanes are still busy. So neither the start nor stragglers are in the numbers; a load by
 //! inserts is counted whole. The lanes of all compute nodes draw from one load generator, of the type that each thread
-//! of the shm engine has; where keys have owners, those of a compute node draw its own keys.
+//! of the shm engine has; where keys have owners, those of a compute node draw its own keys. Parts of the keys may move meanwhile:
+//! see `cluster_work`.
 
+use super::cluster_work::{ClusterWork, Counting, Moves, row_of, run_one};
 use super::engine::{Driven, Loaded, Measured, Stage, bulk_load, gather, measure, parts, tally, validate, warm_key};
 use super::generator::{Generator, Shared, Warmer};
+use super::over_time::OverTime;
 use super::owners::{Owners, shares};
 use super::plan::{Plan, SimPlan};
 use super::runs::Run;
@@ -15,7 +18,7 @@ use crate::failure::Failure;
 use crate::kinds;
 use crate::progress::progress;
 use crate::report::machine::Machine;
-use crate::report::simulation::{Mark as MarkCount, Simulation};
+use crate::report::simulation::{Mark as MarkCount, Repartition, Simulation};
 use crate::report::text::counted;
 use crate::report::{Hotspot, KindReport, MEASURED_ON_SIM, OperationCost, Report, VerbCounts, VerbTotal};
 use crate::rounds::thread_ns;
@@ -29,7 +32,7 @@ use dm_core::match_kind;
 use dm_core::operation::{Census, OpError, Operation, Outcome, ScratchPlan};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
-use dm_core::remote::lock_word::RowId;
+use dm_core::remote::owners::Owner;
 use dm_core::remote::row::Member;
 use dm_core::verbs::LaneId;
 use dm_host::assembly::{AssemblyError, Place};
@@ -39,9 +42,9 @@ use dm_sim::pool::Pool;
 use dm_sim::timing::workers::{Until, WorkersError};
 use dm_sim::timing::{Cluster, RawReads, Shape, Usage, Workers};
 use dm_sim::{Config, DirectFabric, Memories};
+use std::cell::Cell;
 use std::future::Future;
 use std::num::NonZeroU32;
-use std::sync::atomic::Ordering;
 
 /// For so many counted operations, one operation runs before them and is not counted. Every lane runs one at least.
 const RAMP: u64 = 10;
@@ -59,9 +62,6 @@ const RAW_REGION_BYTES: usize = 256 << 20;
 /// What a lane takes besides its scratch, roughly: mailbox, future, stream of draws, requests under way.
 const LANE_BYTES: u64 = 8 << 10;
 
-/// Operations between two looks at the progress bar.
-const BATCH: u64 = 65_536;
-
 /// Does what was planned.
 pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     let memory_nodes = usize::from(plan.start.memory_nodes);
@@ -75,7 +75,7 @@ pub fn run(plan: &Plan, sim: &SimPlan) -> Result<Measured, Failure> {
     let host_bytes = if sim.raw_read.is_some() { RAW_REGION_BYTES } else { plan.start.region_bytes as usize };
     let shape = Shape {
         compute_nodes: sim.compute_nodes,
-        threads: plan.threads.into(),
+        threads: u32::from(plan.threads) + sim.keepers(),
         lanes: plan.lanes.into(),
         host_bytes: vec![host_bytes; memory_nodes],
         colocated: sim.colocated,
@@ -127,6 +127,11 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
     let pool = Pool::new(&config, CHUNK_BYTES, if words == 0 { LOCKS } else { words.min(LOCKS) })
         .map_err(|error| Failure::Usage(format!("--region-mib: {error}")))?;
     pool.format(&mut memories);
+    let member = |compute_node: u32| Member { row: row_of(compute_node), incarnation: 1, nonce: 1 };
+    if sim.repartition_at.is_some() {
+        // Parts of the keys move to compute nodes that live.
+        (0..sim.compute_nodes).for_each(|number| pool.write_row(&mut memories, member(number), "bench"));
+    }
     let geometry = pool.geometry();
     let mut cluster = Cluster::new(&sim.profile, shape, memories);
     let capabilities = cluster.capabilities();
@@ -134,7 +139,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
     let place = |compute_node: u32| Place {
         geometry,
         number,
-        member: Member { row: RowId(compute_node as u16 + 1), incarnation: 1, nonce: 1 },
+        member: member(compute_node),
         capabilities,
         guarantees: Cluster::guarantees(),
         // No compute node dies here, and nodes fit a path MTU, so lock words that can be taken over cost nothing.
@@ -170,6 +175,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         owners: Owners::default(),
         lanes: &lanes,
         spare: &spare,
+        over_time: None,
     };
     if plan.parameters.any_length.is_some() {
         return Err(Failure::Usage(ONE_SIZE_ONLY.to_owned()));
@@ -186,9 +192,12 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
 fn measure_on<'i, I: Index>(ground: Clustered<'_, '_, 'i, '_, Nothing>, indexes: &'i [I]) -> Result<Measured, Failure> {
     let Clustered { plan, sim, cluster, config, geometry, number, lanes, spare, .. } = ground;
     let owners = Owners::default();
-    let mut stage = Clustered { plan, sim, cluster, config, geometry, number, indexes, owners, lanes, spare };
+    let over_time = None;
+    let mut stage =
+        Clustered { plan, sim, cluster, config, geometry, number, indexes, owners, lanes, spare, over_time };
     stage.open()?;
     let mut measured = measure(plan, &mut stage)?;
+    measured.over_time = stage.over_time;
     "simulated".clone_into(&mut measured.pages);
     Ok(measured)
 }
@@ -210,6 +219,8 @@ struct Clustered<'p, 'c, 'i, 'm, I> {
     lanes: &'i [Lane<'m>],
     /// Of compute node 0, to load and check with.
     spare: &'i Lane<'m>,
+    /// Throughput over time of the last run, if it was asked for.
+    over_time: Option<OverTime>,
 }
 
 impl<I> Clustered<'_, '_, '_, '_, I> {
@@ -223,6 +234,11 @@ impl<I> Clustered<'_, '_, '_, '_, I> {
     fn lanes_per_node(&self) -> usize {
         (self.lanes.len() / self.indexes.len().max(1)).max(1)
     }
+
+    /// Lanes of a compute node that run operations of clients.
+    fn clients_per_node(&self) -> usize {
+        usize::from(self.plan.threads) * usize::from(self.plan.lanes)
+    }
 }
 
 impl<I: Index> Clustered<'_, '_, '_, '_, I> {
@@ -233,7 +249,15 @@ impl<I: Index> Clustered<'_, '_, '_, '_, I> {
             found = parts(index, &mut self.timeless(), lane)?;
         }
         let compute_nodes = indexes.len() as u32;
-        self.owners = if self.sim.own_ranges {
+        self.owners = if self.sim.repartition_at.is_some() {
+            if found == 0 {
+                return Err(Failure::Usage(
+                    "--repartition-at: any compute node serves any key of this index, so none has to move; take --index dex"
+                        .to_owned(),
+                ));
+            }
+            Owners::without_last(found, compute_nodes)?
+        } else if self.sim.own_ranges {
             if found > 0 {
                 return Err(Failure::Usage("--with own-ranges: the keys of this index have owners".to_owned()));
             }
@@ -285,33 +309,53 @@ impl<I: Index> Stage for Clustered<'_, '_, '_, '_, I> {
     fn run(&mut self, run: &Run, records: u64) -> Result<(Report, u64), Failure> {
         let plan = self.plan;
         let operations = run.operations(records);
-        let lanes = NonZeroU32::new(self.lanes.len() as u32).unwrap_or(NonZeroU32::MIN);
+        let (nodes, clients_per_node) = (self.indexes.len(), self.clients_per_node());
+        let clients = NonZeroU32::new((nodes * clients_per_node) as u32).unwrap_or(NonZeroU32::MIN);
         let counters = self.owners.begin(&self.indexes[0], &plan.keys, records)?;
         // Lanes draw until counting ends. In a load, each lane draws its share.
         let spec = Spec { record_count: self.owners.present(), operation_count: None, ..run.spec.clone() };
         let phase = spec.phase;
-        let workload = Workload::new(spec, plan.seed, lanes).map_err(Failure::usage)?;
+        let workload = Workload::new(spec, plan.seed, clients).map_err(Failure::usage)?;
         let shared = Shared::new(&plan.keys, self.owners.count() > 0, None);
         let (indexes, lanes, owners) = (self.indexes, self.lanes, self.owners.clone());
         let owned = shares(&owners, indexes, &plan.keys);
-        let streams = owners.streams(&workload, lanes.len() as u32, &counters, &owned);
-        let mut generator = Generator::new(&shared, streams, 0);
-        let workers =
-            Workers::new(self.cluster, indexes, lanes, |index, lane, operation| index.execute(lane, operation));
-        let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
-        let found = counted.run(workers, &mut generator, &mut Generator::set_counting, &|| {
-            shared.stop.store(true, Ordering::Relaxed);
+        let streams = owners.streams(&workload, clients.get(), &counters, &owned);
+        let generator = Generator::new(&shared, streams, 0);
+        let (task, places) = (Cell::new(None), (nodes, self.lanes_per_node(), clients_per_node));
+        let mut work = ClusterWork::new(generator, &shared, places);
+        let is_given = |part| has_given(indexes, part);
+        if let Some(at) = self.sim.repartition_at {
+            // A part that is kept for its receiver waits for it, and is taken by no other compute node. Without a clock nobody could
+            // say how long it has waited, and it would be taken. With one that stands still it has not waited too long.
+            for lane in lanes {
+                lane.port().set_clock(Some(|| 0));
+            }
+            work.moves = Some(Moves::new(at.as_nanos() as u64, &owners, &is_given, &task)?);
+        }
+        work.over_time = self.sim.over_time.map(|point| OverTime::new(point.as_nanos() as u64, nodes));
+        let workers = Workers::new(self.cluster, indexes, lanes, |index, lane, operation| {
+            run_one(index, lane, operation, task.take())
         });
+        let counted = Counted { operations, whole: phase == Phase::Load, name: &run.name };
+        let found = counted.run(workers, &mut work);
         // The operation's own error says more than that it failed.
         if let Some(failure) = shared.take_failure() {
             return Err(Failure::Run(failure));
         }
-        let found = found?;
+        let found = Found { repartition: work.moves.as_ref().map(Moves::found).transpose()?, ..found? };
+        self.over_time = work.over_time;
         let records = self.owners.end(&counters, records);
         let cache_bytes = self.indexes.iter().map(|index| index.cache_bytes().0).collect();
         let driven = found.driven(plan, self.sim, self.owners.count(), cache_bytes);
-        Ok((driven.report(plan, &run.name, records, gather(vec![generator])), records))
+        Ok((driven.report(plan, &run.name, records, gather(vec![work.clients])), records))
     }
+}
+
+/// Whether the last compute node but one has given a part up, as far as it knows.
+fn has_given<I: Index>(indexes: &[I], part: u32) -> bool {
+    let Some(donor) = indexes.len().checked_sub(2) else { return false };
+    let word = indexes[donor].part(part).and_then(|(word, _)| word.owner().ok());
+    matches!(word, Some(Owner::Kept(row) | Owner::Owned(row)) if row != row_of(donor as u32))
 }
 
 /// How much of a run is counted.
@@ -328,30 +372,28 @@ struct Found {
     ramp_operations: u64,
     marks: Vec<MarkCount>,
     processor_s: f64,
+    repartition: Option<Repartition>,
 }
 
 impl Counted<'_> {
-    /// Runs workers to the end: ramp, counted operations, rest. `count` switches counting on and off, `stop` keeps
-    /// lanes from beginning more.
-    fn run<'i, 'm, I, F, S, W>(
-        &self,
-        mut workers: Workers<'_, 'i, 'm, I, F, S>,
-        work: &mut W,
-        count: &mut dyn FnMut(&mut W, bool),
-        stop: &dyn Fn(),
-    ) -> Result<Found, Failure>
+    /// Runs workers to the end: ramp, counted operations, rest.
+    fn run<'i, 'm, I, F, S, W>(&self, mut workers: Workers<'_, 'i, 'm, I, F, S>, work: &mut W) -> Result<Found, Failure>
     where
         I: Index,
         F: Future<Output = Result<Outcome, OpError>>,
         S: Fn(&'i I, &'i Lane<'m>, Operation) -> F,
-        W: Work,
+        W: Counting,
     {
         let failed = |error: WorkersError| Failure::Run(error.to_string());
         let lanes = workers.lanes() as u64;
         let ramp = if self.whole { 0 } else { (self.operations / RAMP).max(lanes) };
-        workers.run(work, Until::Operations(ramp)).map_err(failed)?;
+        while workers.done() < ramp && !workers.is_finished() {
+            let next = ramp.min(workers.done() + work.each());
+            workers.run(work, Until::Operations(next)).map_err(failed)?;
+            work.look(workers.now_ns());
+        }
         let ramp_operations = workers.done();
-        count(work, true);
+        work.count(true, workers.now_ns());
         let marks = |workers: &Workers<'_, 'i, 'm, I, F, S>| {
             dm_core::rooms::MARKS.iter().map(|&mark| workers.marked(mark)).collect()
         };
@@ -361,16 +403,18 @@ impl Counted<'_> {
         let began_ns = thread_ns();
         let end = ramp_operations + self.operations;
         while workers.done() < end && !workers.is_finished() {
-            let next = if self.whole { Until::Finished } else { Until::Operations(end.min(workers.done() + BATCH)) };
+            let next =
+                if self.whole { Until::Finished } else { Until::Operations(end.min(workers.done() + work.each())) };
             workers.run(work, next).map_err(failed)?;
+            work.look(workers.now_ns());
             progress.set_position(workers.done() - ramp_operations);
         }
         let processor_s = (thread_ns() - began_ns) as f64 / 1e9;
         progress.finish_and_clear();
         let after = workers.snapshot();
         let marks_after: Vec<u64> = marks(&workers);
-        count(work, false);
-        stop();
+        work.count(false, workers.now_ns());
+        work.stop();
         workers.run(work, Until::Finished).map_err(failed)?;
         workers.settle();
         let marks = dm_core::rooms::MARKS
@@ -380,7 +424,7 @@ impl Counted<'_> {
             .map(|(mark, (before, after))| MarkCount { name: mark.name().to_owned(), count: after - before })
             .collect();
         let usage = Usage::between(workers.cluster(), &before, &after);
-        Ok(Found { usage, ramp_operations, marks, processor_s })
+        Ok(Found { usage, ramp_operations, marks, processor_s, repartition: None })
     }
 }
 
@@ -409,6 +453,7 @@ impl Found {
                 processor_s: self.processor_s,
                 usage: self.usage,
                 marks: self.marks,
+                repartition: self.repartition,
             }),
         }
     }
@@ -420,12 +465,12 @@ struct RawWork {
     bytes: u64,
     report: KindReport,
     counting: bool,
-    stopped: std::sync::atomic::AtomicBool,
+    stopped: bool,
 }
 
 impl Work for RawWork {
     fn next(&mut self, _: usize, scratch: &mut [u8], plan: &ScratchPlan) -> Next {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped {
             return Next::Finished;
         }
         scratch[plan.key.clone()].copy_from_slice(&self.random.next_u64().to_le_bytes());
@@ -442,6 +487,16 @@ impl Work for RawWork {
             Ok(_) => {}
             Err(_) => self.report.record_failed(),
         }
+    }
+}
+
+impl Counting for RawWork {
+    fn count(&mut self, on: bool, _: u64) {
+        self.counting = on;
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
     }
 }
 
@@ -467,18 +522,12 @@ fn run_raw(plan: &Plan, sim: &SimPlan, shape: &Shape, bytes: usize) -> Result<Me
             bytes: bytes as u64,
             report: KindReport::new(OperationKind::Read),
             counting: false,
-            stopped: false.into(),
+            stopped: false,
         };
         let workers =
             Workers::new(&mut cluster, &indexes, &lanes, |index, lane, operation| index.execute(lane, operation));
         let counted = Counted { operations: plan.raw_operations, whole: false, name: &name };
-        let mut count = |work: &mut RawWork, on: bool| {
-            work.counting = on;
-            if !on {
-                work.stopped.store(true, Ordering::Relaxed);
-            }
-        };
-        let found = counted.run(workers, &mut work, &mut count, &|| {})?;
+        let found = counted.run(workers, &mut work)?;
         if work.report.failed > 0 {
             return Err(Failure::Run(format!("{} raw READs failed", work.report.failed)));
         }

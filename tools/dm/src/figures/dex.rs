@@ -8,6 +8,9 @@
 //!
 //! Offload needs a cache that does not hold the inner nodes: 16 M records, and 2 MiB a compute node, which are 0.8 % of its
 //! records; the paper has 1 %, and 31 MB. Gets are offloaded from any node on, changes from the leaf on.
+//!
+//! Figures 5 and 11 are curves whose values the paper's text does not tell. Figure 10, throughput while parts of the keys move, is a
+//! curve over time: `dm bench --repartition-at`, and the README beside the table.
 
 use super::{Figure, Metric};
 
@@ -29,6 +32,18 @@ pub(super) const AT_CACHE: &str = "--answers-at cache";
 pub(super) const OFFLOAD: &str = "--profile cx5 --compute-nodes 4 --memory-nodes 4 --colocated --threads 36 --index dex \
                                   --records 16777216 --without read-guard,back-off -p insertorder=hashed --cache-mib 1 \
                                   --leaf-cache-mib 1 --memory-cores 4 --offload by-cost";
+
+/// The cluster for Figure 11: so many records that 1 % of them, of 16 bytes each, are 2 MiB, and as many operations as it takes until
+/// the larger cache is warm.
+pub(super) const CACHE_RATIO: &str = "--profile cx5 --compute-nodes 4 --memory-nodes 4 --colocated --threads 36 --index dex \
+                                      --records 13107200 --without read-guard,back-off -p insertorder=hashed --memory-cores 4 \
+                                      --offload by-cost --operations 10000000";
+
+/// A cache of 8 % of these records on each compute node: inner nodes, of which it needs fewer than 2 MiB, and leaves.
+pub(super) const EIGHT_PERCENT: &str = "--cache-mib 2 --leaf-cache-mib 14";
+
+/// A cache of 1 % of them.
+pub(super) const ONE_PERCENT: &str = "--cache-mib 1 --leaf-cache-mib 1";
 
 const SCANS: &str = "{DEX} {DEX-CACHE} {AT-CACHE} {SKEWED} -p readproportion=0 -p updateproportion=0 -p insertproportion=0.05 \
                     -p scanproportion=0.95 -p minscanlength=100 -p maxscanlength=100 --operations 100000";
@@ -193,6 +208,34 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "beyond the paper: DEX, read-only, small cache, over no offload",
         options: "{OFFLOAD} {AT-CACHE} --workload c {SKEWED} --operations 600000",
         metric: Metric::TimesNeverOffloaded,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "DEX Figure 5, read-intensive, small cache, 144 threads, over always offloading",
+        options: "{OFFLOAD} {AT-CACHE} -p readproportion=0.95 -p updateproportion=0.05 {SKEWED} --operations 600000",
+        metric: Metric::TimesAlwaysOffloaded,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "DEX Figure 5, read-intensive, small cache, 144 threads, over no offload",
+        options: "{OFFLOAD} {AT-CACHE} -p readproportion=0.95 -p updateproportion=0.05 {SKEWED} --operations 600000",
+        metric: Metric::TimesNeverOffloaded,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "DEX Figure 11 (a), read-intensive, a cache of 8 % over 1 %",
+        options: "{CACHE-RATIO} {8-PERCENT} {AT-CACHE} -p readproportion=0.95 -p updateproportion=0.05 {SKEWED}",
+        metric: Metric::TimesOnePercent,
+        paper: f64::NAN,
+        note: "",
+    },
+    Figure {
+        title: "DEX Figure 11 (b), write-intensive, a cache of 8 % over 1 %",
+        options: "{CACHE-RATIO} {8-PERCENT} {AT-CACHE} {WRITE} {SKEWED}",
+        metric: Metric::TimesOnePercent,
         paper: f64::NAN,
         note: "",
     },

@@ -4,7 +4,7 @@
 use super::text::{push_row, push_table, table_of};
 use dm_sim::timing::Usage;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// A run in virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,10 +21,41 @@ pub struct Simulation {
     pub usage: Usage,
     /// What the index's lanes counted meanwhile; only what occurred.
     pub marks: Vec<Mark>,
+    /// Parts of the keys that moved meanwhile; left out if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repartition: Option<Repartition>,
     /// Processor time the counted operations took here, in seconds. This and the next differ from run to run.
     pub processor_s: f64,
     /// Simulated requests per second of processor time.
     pub requests_per_processor_s: f64,
+}
+
+/// Parts of the keys that one compute node has given to another one, in virtual time since counting began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repartition {
+    /// The compute node that had them.
+    pub donor: u32,
+    /// The one that has them now; it had none.
+    pub receiver: u32,
+    /// How many.
+    pub parts: u32,
+    /// When the first was asked for, in ms.
+    pub began_ms: f64,
+    /// How long it took until the last was given up, in ms.
+    pub took_ms: f64,
+    /// Operations of clients that came to a part while it moved. They are in no other number: the clients drew others.
+    pub refused_operations: u64,
+}
+
+impl fmt::Display for Repartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { donor, receiver, parts, began_ms, took_ms, refused_operations } = self;
+        write!(
+            f,
+            "{parts} parts moved from compute node {donor} to compute node {receiver}, begun after {began_ms:.3} ms, in \
+             {took_ms:.3} ms; {refused_operations} operations that came to a part meanwhile were refused, and others drawn"
+        )
+    }
 }
 
 /// Something that lanes count.
@@ -52,6 +83,9 @@ pub(super) fn push(text: &mut String, simulation: &Simulation) {
     let marks: Vec<_> = simulation.marks.iter().map(|mark| format!("{} {}", mark.name, mark.count)).collect();
     if !marks.is_empty() {
         let _ = writeln!(text, "counted: {}", marks.join(", "));
+    }
+    if let Some(repartition) = simulation.repartition {
+        let _ = writeln!(text, "{repartition}");
     }
     text.push('\n');
     let percent = |share: f64| format!("{:.1}", share * 100.0);

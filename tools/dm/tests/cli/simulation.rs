@@ -97,6 +97,53 @@ fn a_sweep_writes_curves() {
 }
 
 #[test]
+fn parts_of_the_keys_move_to_another_compute_node_and_all_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |name: &str, at_ms: u32| {
+        let prefix = directory.path().join(name);
+        let ended = dm(&format!(
+            "bench --fabric sim --index dex --compute-nodes 4 --threads 4 --lanes 2 --memory-nodes 2 --cache-mib 1 \
+             --leaf-cache-mib 1 --records 20000 --workload a --operations 200000 --repartition-at {at_ms} --over-time 0.5 \
+             --over-time-out {prefix} --json {prefix}.json",
+            prefix = prefix.display()
+        ));
+        (ended, move |extension: &str| fs::read_to_string(prefix.with_extension(extension)).expect("it was written"))
+    };
+    let (ended, read) = run("one", 4);
+    // Its verdict is that the index is sound and has all records.
+    let out = ended.good();
+    assert!(out.contains("10 parts moved from compute node 2 to compute node 3, begun after 4.0"), "{out}");
+    let report: Value = serde_json::from_str(&read("json")).expect("JSON");
+    let moved = &report["runs"][0]["simulation"]["repartition"];
+    let number = |name: &str| moved[name].as_f64().unwrap_or_else(|| panic!("{name}: {moved}"));
+    let (began_ms, ended_ms) = (number("began_ms"), number("began_ms") + number("took_ms"));
+    assert!((4.0..4.1).contains(&began_ms) && number("took_ms") > 0.1, "{moved}");
+    assert_eq!(report["runs"][0]["operations"][0]["failed"], 0);
+
+    let csv = read("csv");
+    let (head, lines) = csv.split_once('\n').expect("a heading");
+    let nodes = "compute_node_0_mops,compute_node_1_mops,compute_node_2_mops,compute_node_3_mops";
+    assert_eq!(head, format!("time_ms,throughput_mops,{nodes}"));
+    let rows: Vec<Vec<f64>> =
+        lines.lines().map(|line| line.split(',').map(|cell| cell.parse().expect("a number")).collect()).collect();
+    let is_time = |(number, row): (usize, &Vec<f64>)| (row[0] - number as f64 / 2.0).abs() < 1e-9;
+    assert!(rows.iter().enumerate().all(is_time), "{csv}");
+    // Each but the receiver of keys works all the time; the receiver from the first part on.
+    assert!(rows.iter().all(|row| row[2..5].iter().all(|&mops| mops > 0.0)), "{csv}");
+    assert!(rows.iter().all(|row| row[0] + 0.5 > began_ms || row[5] == 0.0), "{csv}");
+    assert!(rows.iter().all(|row| row[0] < ended_ms || row[5] > 0.0), "{csv}");
+    assert!(rows.last().is_some_and(|row| row[0] > ended_ms), "it ends later: {csv}");
+    assert!(rows.iter().all(|row| (row[1] - row[2..].iter().sum::<f64>()).abs() < 1e-5), "{csv}");
+    let svg = read("svg");
+    assert!(svg.starts_with("<svg") && svg.contains("move begins") && svg.contains("compute node 3"), "{svg}");
+
+    let (again, read_again) = run("two", 4);
+    again.good();
+    assert!((csv, svg) == (read_again("csv"), read_again("svg")), "virtual time is the same every time");
+    run("late", 1000).0.bad(1, &["0 of 10 parts", "--operations", "--repartition-at"]);
+}
+
+#[test]
 fn a_naive_lock_collapses_under_skew_and_the_techniques_lift_it() {
     // A small edition of the figures: no wall time, no published value, only which is faster.
     let cluster = "bench --fabric sim --profile cx5 --compute-nodes 8 --memory-nodes 4 --threads 22 --lanes 1 --cache-mib 1 \
