@@ -215,8 +215,8 @@ impl Walk {
         let bound = bound.get_mut(..request.key.len()).unwrap_or_default();
         match node::judge(image, &wanted, bound)? {
             FenceCheck::Right(other) | FenceCheck::Forward(other) => {
-                // The caller of a change has this leaf for itself, and no other one.
-                let goes_on = !matches!(request.task, Task::Change(_));
+                // The caller of a change has this leaf for itself, and no other one. The last leaf has none at its right.
+                let goes_on = !matches!(request.task, Task::Change(_)) || other.is_null();
                 let there = Answer::Elsewhere(other, self.level);
                 return Ok(if goes_on { Found::To(other, self.level) } else { Found::Ended(there) });
             }
@@ -578,6 +578,9 @@ mod tests {
         let mut split = region(|region| start(&mut region[3072..4096], 0, 10, Some(40), at(0, 5)));
         let request = change(OperationKind::Upsert, KEY, LSN);
         assert_eq!(changed(&mut split, &request, 9).0, Some(Answer::Elsewhere(at(0, 5), 0)));
+        // One that ends in front of the key, and says that nothing is behind it.
+        let mut cut = region(|region| start(&mut region[3072..4096], 0, 10, Some(40), Address::NULL));
+        assert_eq!(changed(&mut cut, &request, 9).0, Some(Answer::Stale));
     }
 
     #[test]
