@@ -5,8 +5,8 @@
 //! asserts: no panic; each result an error, or a value that obeys the decoder's promises.
 //!
 //! Each target runs the inputs in `__fuzz__/TARGET/corpus`, then random ones: [`INPUTS`], or as many as
-//! `BOLERO_RANDOM_ITERATIONS` says. A failure prints the shrunken input, and the seed with which it comes again
-//! (`BOLERO_RANDOM_SEED`).
+//! `BOLERO_RANDOM_ITERATIONS` says, for as long as `BOLERO_RANDOM_TEST_TIME_MS` says. A failure prints the shrunken input, and the
+//! seed with which it comes again (`BOLERO_RANDOM_SEED`).
 //!
 //! The corpora are inputs that libFuzzer found guided by coverage, one for each edge that any of them reaches, and those that have
 //! found something, which have names. To go on with them, where a C++ compiler is there (the flags are those of cargo-bolero):
