@@ -1,34 +1,32 @@
 //! Pools that grow: a memory node is added while compute nodes are at work.
 //!
 //! ```text
-//!  what is done                                                       who knows the new memory node
-//!  1. its chunks are kept from being granted                          nobody
-//!  2. row 0 says that there is one memory node more (CAS)             whoever joins from now on
-//!  3. compute nodes that know too few leave, one after the other      whoever is in the pool
-//!     and may join again
-//!  4. it fences whoever had a row before
-//!  5. its chunks may be granted
+//!  step of the program that adds it                               compute nodes that know the new memory node
+//!  1. withholds its chunks: they are not granted                  none
+//!  2. raises the number of memory nodes in row 0 (CAS)            those that join from now on
+//!  3. waits until compute nodes that know too few have left       all that are in the pool
+//!  4. has it fence the earlier compute nodes of every row
+//!  5. lets its chunks be granted
 //! ```
 //!
-//! A compute node cannot follow an address on a memory node that it does not know. So nothing is granted there as long as such a
-//! compute node is in the pool: that is why step 5 comes last. Nobody has to stop at the same time as others.
+//! A compute node cannot follow an address on a memory node that it does not know. So no node of an index may lie there as long as
+//! such a compute node is in the pool: step 5 comes last. Compute nodes may leave and join again one after the other.
 //!
-//! **What closes the races.** A compute node that joins claims its row first, and READs row 0 behind that ([`confirm`]). Who adds
-//! the memory node changes row 0 first ([`announce`]), and READs the rows behind that ([`behind`]). Of two that do so at the same
-//! time, one sees the other: the compute node is told to leave, or its row is seen. A row that is claimed and does not say
-//! yet what its compute node knows counts as one that knows too few.
+//! **What closes the race with a join.** A joining compute node claims its row by CAS, and then READs row 0 ([`confirm`]). The adder
+//! changes row 0 by CAS ([`announce`]), and then READs the rows ([`behind`]). If the joiner's READ comes before the adder's CAS, its
+//! claim comes before the adder's READ, and the adder waits for it. Otherwise the joiner sees the new number, and leaves.
+//! A compute node that has claimed its row and not yet written how many memory nodes it knows counts as one that knows too few.
 //!
-//! **Fencing.** As long as a compute node that knows too few is in the pool, it may fence one that knows all, and does so only at the
-//! memory nodes that it knows. When none is left, whoever fences knows all, and the new memory node is made to fence every
-//! compute node that had a row before ([`fence_predecessors`]). Only then does it grant anything.
+//! **Fencing.** A compute node that knows too few may fence one that knows all, and asks only the memory nodes that it knows. After
+//! step 3 every compute node that fences knows all. So the adder asks the new memory node to fence each compute node that had a row
+//! before ([`fence_predecessors`]), and lets it grant memory only then. A row that is being fenced is waited for, too.
 //!
-//! **Deaths.** Each step may be done again, by anybody, in this order. A pool in which the steps stop behind the second one
-//! works as before, but for memory that it cannot use yet.
+//! **Deaths.** Each step may be repeated, by any program. If the adder dies after step 2, the pool works as before: the new memory
+//! node has only redo images, until the steps are repeated.
 //!
-//! The superblock says how many memory nodes there were at first, and does not change: it is only READ.
+//! The superblock has the number of memory nodes at first. It is only READ.
 
 use super::fence;
-
 use crate::lane::{Lane, word_at};
 use crate::memory::rows::{RowError, read_summaries_from, tenant};
 use crate::operation::OpError;
@@ -74,15 +72,15 @@ pub async fn announce(
     if found == after { Ok(()) } else { Err(RowError::Grown { known: after, memory_nodes: found.max(formatted) }) }
 }
 
-/// Fails if the pool has more memory nodes than the `known` ones. A compute node asks behind the claim of its row, and leaves then.
-/// One round trip.
+/// Fails if the pool has more memory nodes than the `known` ones. A joining compute node calls it after the claim of its row, and leaves
+/// if it fails. One round trip.
 pub async fn confirm(lane: &Lane<'_>, geometry: &NodeGeometry, known: u16, scratch: usize) -> Result<(), RowError> {
     let memory_nodes = memory_nodes(lane, geometry, scratch).await?;
     if memory_nodes <= known { Ok(()) } else { Err(RowError::Grown { known, memory_nodes }) }
 }
 
-/// Calls `visit` with the row of each compute node that may not know all of `nodes` memory nodes; and with rows that are being fenced:
-/// whoever does that may not know all. One round trip for eight rows.
+/// Calls `visit` with the row of each compute node that may not know all of `nodes` memory nodes, and with each row that is being
+/// fenced: the compute node that fences may not know all. One round trip for eight rows.
 pub async fn behind(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,
@@ -102,8 +100,8 @@ pub async fn behind(
     .await
 }
 
-/// Has memory node `node` fence every compute node that has had a row, and has it no more: whoever fenced it before may not have
-/// known this memory node. Each row READ, and a call, is a round trip.
+/// Has memory node `node` fence every compute node that had a row and has it no more: the compute node that fenced it may not have
+/// known this memory node. A READ and a call, each a round trip, for each row that was ever taken.
 pub async fn fence_predecessors(
     lane: &Lane<'_>,
     geometry: &NodeGeometry,

@@ -47,7 +47,7 @@ async fn adds(lane: &Lane<'_>, home: &NodeGeometry) -> Came {
     Came::Behind(count)
 }
 
-/// Nobody may be in the pool who does not know both memory nodes, if nobody was seen.
+/// If the adder saw no compute node that knows one memory node, none may be in the pool.
 fn is_sound(came: &[Came]) -> bool {
     !matches!(came, [Came::Joined(Ok(())), Came::Behind(0)])
 }
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn whoever_joins_while_a_memory_node_is_added_is_seen_or_told(choices in choices()) {
+    fn a_compute_node_that_joins_while_a_memory_node_is_added_is_seen_or_leaves(choices in choices()) {
         let mut pool = Pool::new(2, 4);
         let home = pool.home();
         let me = knows(1, 0x5_0000_0001);
@@ -100,7 +100,7 @@ fn rows_that_may_not_know_a_memory_node_are_told() {
         rows
     };
     assert_eq!(behind(&mut pool), [old.row, claims.row]);
-    // Whoever fences it may know one memory node.
+    // The compute node that fences it may know one memory node.
     alone(&mut pool, &lane, None, rows::leave(&lane, &home, new, false)).unwrap();
     assert_eq!(behind(&mut pool), [old.row, new.row, claims.row]);
     alone(&mut pool, &lane, None, rows::leave(&lane, &home, old, true)).unwrap();
