@@ -157,6 +157,12 @@ fn a_message_takes_as_many_operations_as_it_and_its_answer_have_room_for() {
         let added = kinds.map(|kind| writer.add(&Operation::point(kind), &plan, &scratch(&plan, 0), &mut out));
         assert_eq!(added, [true, false]);
     }
+    // No message says that an operation goes down, or how long its key is.
+    let down = Operation { down: true, ..Operation::scan(8) };
+    let with_lengths = ScratchPlan { lengths: 0..plan.key.end, ..plan.clone() };
+    for (operation, of) in [(down, &plan), (Operation::point(OperationKind::Get), &with_lengths)] {
+        assert!(!RequestWriter::new(INDEX).add(&operation, of, &scratch(&plan, 0), &mut out));
+    }
 }
 
 #[test]
