@@ -68,9 +68,7 @@ use std::time::Duration;
                   find / -xdev | cut -c -63 | dm bench --workload c --keys - --key-bytes 64 --skip-bad-keys\n      real keys in slots\n  \
                   dm bench --fabric sim --profile cx6 --compute-nodes 10 --threads 64 --lanes 1 --memory-nodes 1 --workload c\n      \
                   what ten machines would do, in virtual time\n  \
-                  dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg\n  \
-                  dm bench --fabric sim --index dex --compute-nodes 4 --workload a --repartition-at 20 --over-time 1 \
-                  --over-time-out a\n      what clients see while ranges of keys move to the fourth compute node"
+                  dm bench --fabric sim --workload a --sweep threads=1,2,4,8,16,32 --sweep-out a\n      a.csv and a.svg"
 )]
 pub struct Arguments {
     /// The index

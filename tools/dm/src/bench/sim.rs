@@ -252,7 +252,7 @@ impl<I: Index> Clustered<'_, '_, '_, '_, I> {
         self.owners = if self.sim.repartition_at.is_some() {
             if found == 0 {
                 return Err(Failure::Usage(
-                    "--repartition-at: any compute node serves any key of this index, so none has to move; take --index dex"
+                    "--repartition-at: any compute node serves any key of an index of this kind, so none has to move"
                         .to_owned(),
                 ));
             }
