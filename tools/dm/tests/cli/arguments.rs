@@ -41,7 +41,7 @@ fn bad_arguments_are_told_in_one_line() {
         ("bench --fabric sim --workload a --repartition-at 1", ["--repartition-at", "--compute-nodes 2"]),
         (
             "bench --fabric sim --compute-nodes 3 --records 1000 --workload a --repartition-at 1",
-            ["--repartition-at", "--index dex"],
+            ["--repartition-at", "none has to move"],
         ),
         (
             "bench --fabric sim --index dex --compute-nodes 3 --workload d --repartition-at 1",
