@@ -116,7 +116,7 @@ pub enum PoolError {
     },
     /// A memory node grants nothing yet, since compute nodes do not know it.
     #[error(
-        "memory node {node} grants nothing yet: {} joined before it was added, and have to join again",
+        "memory node {node} grants nothing yet: {} joined before it was added; start again what has joined there",
         rows_text(rows)
     )]
     Behind {
