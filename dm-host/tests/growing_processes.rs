@@ -87,7 +87,7 @@ fn a_memory_node_is_added_while_sessions_work_and_grants_when_all_know_it() {
         tally.granted_total() - redo
     };
     assert_eq!(nodes_of_indexes(&tally(&pool, 1)), 0);
-    // Nobody joins any more who does not know it, and a connection of before does not, either.
+    // A compute node that knows one memory node cannot join any more, nor through a connection that was made before.
     let refused = small.join(1, Membership::default()).unwrap_err();
     assert!(refused.to_string().contains("the pool has 2 memory nodes by now, not 1"), "{refused}");
     let refused = Pool::connect(&daemons.sockets[..1], ShmOptions::default()).unwrap_err();

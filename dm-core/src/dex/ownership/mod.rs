@@ -140,7 +140,7 @@ impl OwnerWord {
             Owner::Recovering { finder, log } => (finder, log),
             Owner::Free | Owner::Kept(_) => return Err(Refused::State(self)),
         };
-        // A row whose ring is to be replayed is dead, so it cannot be that of who asks.
+        // A row whose ring is to be replayed is dead, so the compute node that recovers has another row.
         if in_the_way != dead || dead == me || log == me {
             return Err(Refused::State(self));
         }
