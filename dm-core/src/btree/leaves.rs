@@ -13,7 +13,7 @@ use crate::error::DecodeError;
 use crate::index::runner::Run;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, NO_DEADLINE_NS};
-use crate::layout::stripes;
+use crate::layout::stripes::{self, Look};
 use crate::locks::kind::LockKind;
 use crate::marks::Mark;
 use crate::memory::orphans::CollectedOrphans;
@@ -106,10 +106,10 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
 
     /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order, each key once; returns how many.
-    fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
+    fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
 
     /// Copies the record of `slot`, key and value, out.
-    fn read_record(&self, image: &[u8], slot: usize, out: &mut [u8]);
+    fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]);
 
     /// Checks every invariant of a quiet leaf, of which `image` has [`Leaves::walk_bytes`]; returns its records.
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError>;

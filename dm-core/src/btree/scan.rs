@@ -19,6 +19,7 @@ use super::node::{self, Header};
 use super::router::Router;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::layout::stripes::Look;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{OpError, Operation, Outcome};
@@ -325,49 +326,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             return Taken { full: false, last: true, sibling: Address::NULL };
         };
         let image = self.tree().leaf_image(i).of(front);
-        let mut slots = [0; SPAN_MAX];
-        let mut count = self.sorted(image, low, high, &mut slots);
-        if planted(Mutant::SCAN_PAST_END_TURNS_BACK) && count == 0 && Header::read(image).sibling.is_null() {
-            count = self.sorted(image, [0; KEY_BYTES_MAX].get(..low.len()).unwrap_or_default(), high, &mut slots);
-        }
-        let count = if planted(Mutant::LEAF_TAKEN_IN_PART) { count.min(63) } else { count };
-        if progress.down {
-            slots[..count].reverse();
-        }
-        let mut slots = &slots[..count];
-        let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
-        let (mut full, mut before) = (false, None);
-        while let Some((&slot, rest)) = slots.split_first() {
-            if progress.records == progress.wanted {
-                full = true;
-                break;
-            }
-            slots = rest;
-            let place = progress.place(progress.records);
-            let Some(record) = page.get_mut(place * record_bytes..(place + 1) * record_bytes) else {
-                full = true;
-                break;
-            };
-            self.read_record(image, slot as usize, record);
-            if progress.after && record.starts_with(low) {
-                continue;
-            }
-            if planted(Mutant::LARGEST_KEY_LEFT_OUT)
-                && record.iter().take(self.plan().key_bytes).all(|byte| *byte == u8::MAX)
-            {
-                continue;
-            }
-            // Entries are whole one by one. A READ may meet a key's entry before a delete, and another entry of that
-            // key after the next insert. Both were current in this call; one of them is enough. The first eight bytes
-            // nearly always tell that two keys differ: a call of memcmp for each record took 11 instructions more.
-            let word = record.first_chunk::<8>().copied();
-            let key = |number: usize| page.get(progress.place(number) * record_bytes..)?.get(..self.plan().key_bytes);
-            let is_twin = word == before && progress.records > 0 && key(progress.records - 1) == key(progress.records);
-            before = word;
-            if !is_twin {
-                progress.records += 1;
-            }
-        }
+        let full = Look::at(image, |look| self.take_records(look, page, (low, high), progress));
         let mut fence = [0; KEY_BYTES_MAX];
         let Some(fence) = fence.get_mut(..bound.len()) else {
             return Taken { full, last: true, sibling: Address::NULL };
@@ -390,6 +349,59 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             }
         }
         Taken { full, last, sibling }
+    }
+
+    /// Copies the records of a leaf from `low` on and below `high` into the page. Returns whether the page is full before the leaf
+    /// was.
+    fn take_records(
+        &self,
+        look: Look<'_>,
+        page: &mut [u8],
+        (low, high): (&[u8], Option<&[u8]>),
+        progress: &mut Progress,
+    ) -> bool {
+        let mut slots = [0; SPAN_MAX];
+        let mut count = self.sorted(look, low, high, &mut slots);
+        if planted(Mutant::SCAN_PAST_END_TURNS_BACK) && count == 0 && Header::read(look.image).sibling.is_null() {
+            count = self.sorted(look, [0; KEY_BYTES_MAX].get(..low.len()).unwrap_or_default(), high, &mut slots);
+        }
+        let count = if planted(Mutant::LEAF_TAKEN_IN_PART) { count.min(63) } else { count };
+        if progress.down {
+            slots[..count].reverse();
+        }
+        let mut slots = &slots[..count];
+        let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
+        let mut before = None;
+        while let Some((&slot, rest)) = slots.split_first() {
+            if progress.records == progress.wanted {
+                return true;
+            }
+            slots = rest;
+            let place = progress.place(progress.records);
+            let Some(record) = page.get_mut(place * record_bytes..(place + 1) * record_bytes) else {
+                return true;
+            };
+            self.read_record(look, slot as usize, record);
+            if progress.after && record.starts_with(low) {
+                continue;
+            }
+            if planted(Mutant::LARGEST_KEY_LEFT_OUT)
+                && record.iter().take(self.plan().key_bytes).all(|byte| *byte == u8::MAX)
+            {
+                continue;
+            }
+            // Entries are whole one by one. A READ may meet a key's entry before a delete, and another entry of that
+            // key after the next insert. Both were current in this call; one of them is enough. The first eight bytes
+            // nearly always tell that two keys differ: a call of memcmp for each record took 11 instructions more.
+            let word = record.first_chunk::<8>().copied();
+            let key = |number: usize| page.get(progress.place(number) * record_bytes..)?.get(..self.plan().key_bytes);
+            let is_twin = word == before && progress.records > 0 && key(progress.records - 1) == key(progress.records);
+            before = word;
+            if !is_twin {
+                progress.records += 1;
+            }
+        }
+        false
     }
 }
 

@@ -44,11 +44,11 @@ use crate::btree::node::Header;
 use crate::error::DecodeError;
 use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, Cursor, VERSION_MASK};
+use crate::layout::stripes::{self, Cursor, Look, VERSION_MASK, first_word};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::{Address, GENERATION_MASK};
-use shape::Walk;
+use shape::{Piece, Walk};
 
 pub use crate::btree::leaves::SPAN_MAX;
 pub use change::{LeafMut, Touched};
@@ -138,6 +138,19 @@ const fn state_of(flags: u8) -> State {
         State::Dead
     } else {
         State::Empty
+    }
+}
+
+impl Piece<'_> {
+    #[inline]
+    fn bitmap(&self) -> u16 {
+        let [low, high] = self.bytes.get(1..3).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
+        if self.key_at > 3 { u16::from_le_bytes([low, high]) } else { low.into() }
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        state_of(self.bytes.get(self.key_at - 1).copied().unwrap_or(0))
     }
 }
 
@@ -322,10 +335,10 @@ impl<'a> Leaf<'a> {
         stripes::compare(self.image, at, value).is_eq()
     }
 
-    /// Copies the record of `slot`, key and value, out.
+    /// Copies the record of `slot`, key and value, out of the leaf's look.
     #[inline]
-    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
-        stripes::read(self.image, self.shape.entry_at(slot) + self.shape.key_at(), out);
+    pub(crate) fn read_record_in(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
+        look.read(self.shape.entry_at(slot) + self.shape.key_at(), out);
     }
 
     /// The slot of the neighborhood of `home` in which `key` is in this state. Checks no versions: for images of a
@@ -370,25 +383,41 @@ impl<'a> Leaf<'a> {
     /// Whether an image with one node version has every record that was there throughout the READ: as [`Leaf::find`],
     /// for every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
+        Look::at(self.image, |look| self.settled_in(look))
+    }
+
+    /// As [`Leaf::settled`], of the leaf's look.
+    fn settled_in(&self, look: Look<'_>) -> Result<(), DecodeError> {
         // What each home's bitmap says, and what it should at least: compared as arrays, many homes at a time.
         let (mut stored, mut rebuilt) = ([0u16; SPAN_MAX], [0u16; SPAN_MAX]);
-        for (slot, here) in self.walk(0, self.shape.span) {
-            if !self.is_whole_at(here) {
-                return Err(DecodeError::Torn);
+        let mut see = |slot: usize, bitmap: u16, home: Option<usize>| {
+            if let Some(stored) = stored.get_mut(slot) {
+                *stored = bitmap;
             }
-            if let Some(bitmap) = stored.get_mut(slot) {
-                *bitmap = self.bitmap_at(here);
-            }
-            if self.state_at(here) == State::Empty {
-                continue;
-            }
-            let home = self.home_at(slot, here);
+            let Some(home) = home else { return };
             let distance = self.shape.distance(home, slot);
             if distance < self.shape.neighborhood
                 && let Some(bits) = rebuilt.get_mut(home)
             {
                 *bits |= 1 << distance;
             }
+        };
+        let is_whole = match look.piece {
+            Some(payload) => {
+                let mut lines = stripes::Lines::from(self.image, self.shape.entry_at(0));
+                self.shape.entries_in(payload).all(|(slot, entry)| {
+                    see(slot, entry.bitmap(), (entry.state() != State::Empty).then(|| self.shape.home(entry.key())));
+                    lines.all_repeat(entry.at, entry.bytes)
+                })
+            }
+            None => self.walk(0, self.shape.span).all(|(slot, here)| {
+                let is_used = self.state_at(here) != State::Empty;
+                see(slot, self.bitmap_at(here), is_used.then(|| self.home_at(slot, here)));
+                self.is_whole_at(here)
+            }),
+        };
+        if !is_whole {
+            return Err(DecodeError::Torn);
         }
         let missing = stored
             .iter()
@@ -411,6 +440,17 @@ impl<'a> Leaf<'a> {
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order; returns how many. A key that a reader met twice, before and after a hop, is taken once.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        Look::at(self.image, |look| self.sorted_in(look, low, high, slots))
+    }
+
+    /// As [`Leaf::sorted`], of the leaf's look.
+    pub(crate) fn sorted_in(
+        &self,
+        look: Look<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        slots: &mut [u16; SPAN_MAX],
+    ) -> usize {
         // Sorted by the first eight bytes of the keys, which decides almost always. The slot lies behind them in one number:
         // two numbers compare in two instructions.
         let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
@@ -424,20 +464,32 @@ impl<'a> Leaf<'a> {
         let prefix = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_prefix, high_prefix) = (prefix(low), high.map_or(u64::MAX, prefix));
         let is_long = self.shape.key_bytes > 8;
-        for (slot, here) in self.walk(0, self.shape.span) {
-            let first = here.forward(self.shape.key_at()).word(self.image).swap_bytes();
-            if first < low_prefix || first > high_prefix || self.state_at(here) != State::Live {
-                continue;
+        let mut consider = |slot: usize, first: u64, state: State| {
+            if first < low_prefix || first > high_prefix || state != State::Live {
+                return;
             }
             // At the bounds the rest of the key decides.
             if first == low_prefix || first == high_prefix {
                 self.read_key(slot, left);
                 if &*left < low || high.is_some_and(|high| &*left >= high) {
-                    continue;
+                    return;
                 }
             }
             // It has room: as many as slots.
             let _ = order.push(u128::from(first) << 16 | slot as u128);
+        };
+        match look.piece {
+            Some(payload) => {
+                for (slot, entry) in self.shape.entries_in(payload) {
+                    consider(slot, first_word(entry.key()).swap_bytes(), entry.state());
+                }
+            }
+            None => {
+                for (slot, here) in self.walk(0, self.shape.span) {
+                    let first = here.forward(self.shape.key_at()).word(self.image).swap_bytes();
+                    consider(slot, first, self.state_at(here));
+                }
+            }
         }
         if is_long {
             order.sort_unstable_by(|a, b| {

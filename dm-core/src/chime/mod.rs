@@ -138,7 +138,8 @@ use crate::index::runner::{Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
 use crate::lane::interrupt::Interrupt;
-use crate::layout::{stripes, word_at};
+use crate::layout::stripes::{self, Look};
+use crate::layout::word_at;
 use crate::locks::protocol::Locks;
 use crate::locks::table::LockTable;
 use crate::marks::Mark;
@@ -285,12 +286,12 @@ impl<'s> Leaves<'s> for Chime<'s> {
         Leaf::new(&self.leaf, image).settled()
     }
 
-    fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Leaf::new(&self.leaf, image).sorted(low, high, slots)
+    fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        Leaf::new(&self.leaf, look.image).sorted_in(look, low, high, slots)
     }
 
-    fn read_record(&self, image: &[u8], slot: usize, out: &mut [u8]) {
-        Leaf::new(&self.leaf, image).read_record(slot, out);
+    fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
+        Leaf::new(&self.leaf, look.image).read_record_in(look, slot, out);
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {

@@ -99,6 +99,62 @@ impl BytesMut for [u8] {
     }
 }
 
+/// Lines of the largest image that [`Look::at`] copies. With entries of 19 bytes and 64 of them a leaf has 22.
+const PIECE_LINES: usize = 32;
+
+/// An image, and a copy of its payload without the version bytes in between, if it is small.
+///
+/// What looks at every entry saves the steps over version bytes, which cost more than the copy: a line is four moves. A scan of a
+/// hundred records took 38,700 instructions with them and takes 27,700 without (Sherman), and 88,000 and 67,800 (CHIME). A get, which
+/// looks at half of a leaf's entries, gains nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// The image.
+    pub(crate) image: &'a [u8],
+    /// The payload.
+    pub(crate) piece: Option<&'a [u8]>,
+}
+
+impl Look<'_> {
+    /// Calls `look` with an image.
+    #[inline]
+    pub(crate) fn at<R>(image: &[u8], look: impl FnOnce(Look<'_>) -> R) -> R {
+        let mut lines = [[0; LINE_PAYLOAD_BYTES]; PIECE_LINES];
+        let (from, rest) = image.as_chunks::<LINE_BYTES>();
+        let piece = match lines.get_mut(..from.len()) {
+            Some(lines) if rest.is_empty() => {
+                for (to, from) in lines.iter_mut().zip(from) {
+                    if let Some(payload) = from.last_chunk() {
+                        *to = *payload;
+                    }
+                }
+                Some(lines.as_flattened())
+            }
+            _ => None,
+        };
+        look(Look { image, piece })
+    }
+
+    /// Copies payload bytes from `at` on into `out`.
+    #[inline]
+    pub(crate) fn read(&self, at: usize, out: &mut [u8]) {
+        let Some(bytes) = self.piece.and_then(|piece| piece.get(at..at + out.len())) else {
+            return read(self.image, at, out);
+        };
+        // Records of two words are the common case, and two moves take a fraction of the time of a call of memcpy.
+        match (<&mut [u8; 16]>::try_from(&mut *out), <[u8; 16]>::try_from(bytes)) {
+            (Ok(out), Ok(bytes)) => *out = bytes,
+            _ => out.copy_from_slice(bytes),
+        }
+    }
+}
+
+/// The little-endian word at the beginning of `bytes`; 0 if there are not as many.
+#[inline]
+pub(crate) fn first_word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
 /// Stored bytes of a node with `payload` bytes: a whole number of lines.
 #[inline]
 pub(crate) const fn stored_bytes(payload: usize) -> usize {
@@ -373,6 +429,37 @@ pub(crate) fn crossings(at: usize, bytes: usize) -> impl Iterator<Item = usize> 
 #[inline]
 pub(crate) fn entry_is_whole(image: &[u8], at: usize, bytes: usize, version: u8) -> bool {
     crossings(at, bytes).all(|line| image.get(line).is_some_and(|byte| byte >> 4 == version & VERSION_MASK))
+}
+
+/// The lines of an image, for a walk over entries in ascending order.
+pub(crate) struct Lines<'a> {
+    image: &'a [u8],
+    /// Payload and stored offset at which the next line begins.
+    next: (usize, usize),
+}
+
+impl<'a> Lines<'a> {
+    /// For entries from payload byte `at` on.
+    #[inline]
+    pub(crate) const fn from(image: &'a [u8], at: usize) -> Self {
+        let line = at / LINE_PAYLOAD_BYTES + 1;
+        Self { image, next: (line * LINE_PAYLOAD_BYTES, line * LINE_BYTES) }
+    }
+
+    /// Whether every line into which an entry at payload byte `at` reaches from the line before repeats its entry version, which is
+    /// in the upper half of its first byte.
+    #[inline]
+    pub(crate) fn all_repeat(&mut self, at: usize, entry: &[u8]) -> bool {
+        let mut difference = 0;
+        while self.next.0 < at + entry.len() {
+            let (payload, stored) = self.next;
+            if at < payload {
+                difference |= self.image.byte_at(stored) ^ entry.first().copied().unwrap_or(0);
+            }
+            self.next = (payload + LINE_PAYLOAD_BYTES, stored + LINE_BYTES);
+        }
+        difference >> 4 == 0
+    }
 }
 
 /// Writes the entry version into every crossed line. Does not change node versions.

@@ -10,7 +10,10 @@ use super::tree::corrupt;
 use super::walk::{ANOTHER_PREFIX, Children, Level, MORE_NODES, NOT_ASCENDING, Path, Walk, single};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::layout::{compare, copy};
 use crate::operation::{OpError, Operation, Outcome};
+use crate::registry::KEY_BYTES_MAX;
+use core::cmp::Ordering;
 
 /// Scans in any radix tree.
 pub(crate) trait Scan<'s>: Walk<'s> {
@@ -74,23 +77,18 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         Ok(Outcome::Page { records: records as u32, more: false })
     }
 
-    /// Whether a leaf's key has the bytes of the slots that led to it: one slot in each of the `levels` nodes of the
-    /// path, the last of them the leaf's own. The nodes' headers have the bytes in between.
-    fn is_on_path(&self, scratch: &[u8], levels: usize, children: &Children, leaf: Slot, key: &[u8]) -> bool {
+    /// Where keys below a path of `levels` nodes have the bytes of the slots that lead from node to node, and these bytes. The nodes'
+    /// headers have the bytes in between. `None`: no key has them.
+    fn turns(&self, scratch: &[u8], levels: usize) -> Option<heapless::Vec<(usize, u8), KEY_BYTES_MAX>> {
         let level = |i: usize| {
             let at = self.tree().scratch.level(i).at;
             Level::from_words([word(scratch, at), word(scratch, at + 8)])
         };
         let turned = |below: usize| {
             let at = usize::from(level(below).begin).checked_sub(1)?;
-            Some((at, level(below - 1).next.checked_sub(1)?))
+            Some((at, u8::try_from(level(below - 1).next.checked_sub(1)?).ok()?))
         };
-        let last = usize::from(children.depth).checked_sub(1).map(|at| (at, u16::from(leaf.partial())));
-        levels == 0
-            || (1..levels)
-                .map(turned)
-                .chain([last])
-                .all(|turn| turn.is_some_and(|(at, byte)| key.get(at).is_some_and(|found| u16::from(*found) == byte)))
+        (1..levels).map(turned).collect()
     }
 
     /// Copies the records of the valid leaf images that the scan wants onto the page. A path of `levels` nodes led to these
@@ -111,22 +109,35 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else { return Ok(true) };
             let low = front.get(self.plan().key.clone()).unwrap_or_default();
             let high = front.get(self.plan().key_high.clone()).unwrap_or_default();
+            let turns = self.turns(front, levels);
+            // A leaf has the byte of its own slot, too.
+            let last = usize::from(children.depth).checked_sub(1);
+            let is_on_path = |key: &[u8], leaf: Slot| {
+                levels == 0
+                    || turns.as_ref().is_some_and(|turns| turns.iter().all(|(at, byte)| key.get(*at) == Some(byte)))
+                        && last.is_some_and(|at| key.get(at) == Some(&leaf.partial()))
+            };
             for i in 0..children.count {
                 let image = self.tree().scratch.leaf(i).of(front);
                 let key = self.leaf_key(image);
                 let leaf = children.leaves.get(i).copied().unwrap_or_default();
-                if !self.is_on_path(front, levels, children, leaf, key) {
+                if !is_on_path(key, leaf) {
                     return Err(self.corrupt_leaf(leaf, ANOTHER_PREFIX));
                 }
-                if operation.bounded && key >= high {
+                if operation.bounded && compare(key, high).is_ge() {
                     return Ok(true);
                 }
-                if valid >> i & 1 == 0 || key < low || operation.after && key == low || *records >= limit {
+                let is_wanted = match compare(key, low) {
+                    Ordering::Less => false,
+                    Ordering::Equal => !operation.after,
+                    Ordering::Greater => true,
+                };
+                if valid >> i & 1 == 0 || !is_wanted || *records >= limit {
                     continue;
                 }
                 let before = records.checked_sub(1).map(|last| self.plan().record(last).start - self.plan().page.start);
                 if let Some(at) = before
-                    && page.get(at..at + key.len()).is_none_or(|before| before >= key)
+                    && page.get(at..at + key.len()).is_none_or(|before| compare(before, key).is_ge())
                 {
                     return Err(self.corrupt_leaf(leaf, NOT_ASCENDING));
                 }
@@ -134,11 +145,11 @@ pub(crate) trait Scan<'s>: Walk<'s> {
                 let at = range.start - self.plan().page.start;
                 let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(true) };
                 let Some((to_key, to_value)) = record.split_at_mut_checked(key.len()) else { return Ok(true) };
-                to_key.copy_from_slice(key);
+                copy(to_key, key);
                 if let (Some(to), Some(from)) =
                     (to_value.get_mut(..self.plan().value_bytes), self.leaf_value(image).get(..self.plan().value_bytes))
                 {
-                    to.copy_from_slice(from);
+                    copy(to, from);
                 }
                 *records += 1;
             }

@@ -86,12 +86,55 @@ pub(crate) struct Children {
 // One word has a bit for each leaf.
 const _: () = assert!(LEAVES_AT_ONCE_MAX <= 64);
 
+/// Nodes of up to so many slots are put in order slot by slot.
+const FEW_SLOTS: usize = 32;
+
 /// Puts the children of a node's image in ascending order. The first slot of a byte counts, and others are dropped.
 fn put_in_order(image: &mut [u8], kind: NodeType) {
-    let (mut there, mut slots) = ([0_u64; 4], [0_u64; 256]);
     let Some((words, _)) = image.get_mut(SLOTS_AT..kind.bytes()).map(|words| words.as_chunks_mut::<8>()) else {
         return;
     };
+    let (mut least, mut in_order) = (0, true);
+    for bytes in &*words {
+        let slot = Slot(u64::from_le_bytes(*bytes));
+        let byte = u16::from(slot.partial());
+        // Behind an empty slot are empty ones only.
+        (least, in_order) = if slot.is_empty() { (u16::MAX, in_order) } else { (byte + 1, in_order && byte >= least) };
+    }
+    if in_order {
+        return;
+    }
+    if words.len() <= FEW_SLOTS { put_few_in_order(words) } else { put_many_in_order(words) }
+}
+
+/// See [`put_in_order`].
+fn put_few_in_order(words: &mut [[u8; 8]]) {
+    let mut count = 0;
+    for at in 0..words.len() {
+        let slot = Slot(words.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes)));
+        if slot.is_empty() {
+            continue;
+        }
+        // What is in order ends in front of this slot, or here.
+        let Some(ordered) = words.get_mut(..=count) else { return };
+        let before = |bytes: &[u8; 8]| Slot(u64::from_le_bytes(*bytes)).partial();
+        let behind = ordered.iter().take(count).rposition(|bytes| before(bytes) <= slot.partial());
+        if behind.and_then(|at| ordered.get(at)).is_some_and(|bytes| before(bytes) == slot.partial()) {
+            continue;
+        }
+        let Some(moved) = ordered.get_mut(behind.map_or(0, |at| at + 1)..) else { return };
+        moved.rotate_right(1);
+        if let Some(first) = moved.first_mut() {
+            *first = slot.0.to_le_bytes();
+        }
+        count += 1;
+    }
+    words.iter_mut().skip(count).for_each(|bytes| *bytes = Slot::EMPTY.0.to_le_bytes());
+}
+
+/// See [`put_in_order`].
+fn put_many_in_order(words: &mut [[u8; 8]]) {
+    let (mut there, mut slots) = ([0_u64; 4], [0_u64; 256]);
     for bytes in &*words {
         let slot = Slot(u64::from_le_bytes(*bytes));
         let byte = slot.partial();

@@ -20,7 +20,7 @@
 use crate::btree::node;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, VERSION_MASK};
+use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, Look, VERSION_MASK, first_word};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
 use core::ops::Range;
@@ -94,11 +94,24 @@ impl LeafShape {
         self.first + slot * self.entry_bytes()
     }
 
+    /// The entries in a payload in one piece, which may be too short.
+    #[inline]
+    fn entries_in<'p>(&self, payload: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
+        payload.get(self.first..).unwrap_or_default().chunks_exact(self.entry_bytes()).take(self.span)
+    }
+
     /// What a WRITE of one entry covers, relative to the node.
     #[inline]
     pub const fn entry_range(&self, slot: usize) -> Range<usize> {
         stripes::stored_range(self.entry_at(slot), self.entry_bytes())
     }
+}
+
+/// Control byte and key of an entry with a key of eight bytes.
+#[inline]
+fn entry_of_8(entry: &[u8]) -> Option<(u8, u64)> {
+    let (control, rest) = entry.split_first()?;
+    Some((*control, first_word(rest)))
 }
 
 /// An image of a leaf whose node versions agree and whose header was judged.
@@ -155,10 +168,21 @@ impl<'a> Leaf<'a> {
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
     /// key order; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        Look::at(self.image, |look| self.sorted_in(look, low, high, slots))
+    }
+
+    /// As [`Leaf::sorted`], of the leaf's look.
+    pub(crate) fn sorted_in(
+        &self,
+        look: Look<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        slots: &mut [u16; SPAN_MAX],
+    ) -> usize {
         if let Ok(low) = <[u8; 8]>::try_from(low) {
             // An upper bound is as wide as the lower one.
             let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
-            return self.sorted_8(u64::from_be_bytes(low), high, slots);
+            return self.sorted_8(look, u64::from_be_bytes(low), high, slots);
         }
         let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_word, high_word) = (wide(low), high.map(wide));
@@ -197,16 +221,27 @@ impl<'a> Leaf<'a> {
 
     /// The 8-byte case: keys are words, compared together with their slots. A leaf that was loaded or split in order is
     /// not sorted again.
-    fn sorted_8(&self, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
+    fn sorted_8(&self, look: Look<'_>, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
         let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
         let (mut last, mut in_order) = (low, true);
-        for (slot, entry) in self.entries() {
-            let word = entry.forward(1).word(self.image).swap_bytes();
-            if entry.byte(self.image) & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
+        let mut note = |slot: usize, control: u8, key: u64| {
+            let word = key.swap_bytes();
+            if control & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
                 in_order &= word >= last;
                 last = word;
                 // It has room: as many as slots.
                 let _ = order.push(u128::from(word) << 16 | slot as u128);
+            }
+        };
+        match look.piece {
+            Some(payload) => {
+                for (slot, entry) in self.shape.entries_in(payload).enumerate() {
+                    let (control, key) = entry_of_8(entry).unwrap_or_default();
+                    note(slot, control, key);
+                }
+            }
+            None => {
+                self.entries().for_each(|(slot, entry)| note(slot, entry.byte(self.image), entry.next_word(self.image)))
             }
         }
         if !in_order {
@@ -216,6 +251,12 @@ impl<'a> Leaf<'a> {
             *to = entry as u16;
         }
         order.len()
+    }
+
+    /// As [`Leaf::read_record`], of the leaf's look.
+    #[inline]
+    pub(crate) fn read_record_in(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
+        look.read(self.shape.entry_at(slot) + 1, out);
     }
 
     /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice, free entries zero.
@@ -439,6 +480,43 @@ mod tests {
         let mut slots = [0; SPAN_MAX];
         assert_eq!(leaf.sorted(&30u64.to_be_bytes(), Some(&60u64.to_be_bytes()), &mut slots), 10);
         assert_eq!(slots[..10], [10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    }
+
+    /// Whatever an image has: what is seen in one piece is what is seen line by line.
+    #[test]
+    fn a_leaf_in_one_piece_is_the_leaf_in_lines() {
+        let (mut state, mut most) = (1_u64, 0);
+        let mut draw = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for (value_bytes, bytes) in [(8, 1024), (24, 512), (100, 2048)] {
+            let shape = LeafShape::with_bytes(8, value_bytes, bytes);
+            for _ in 0..300 {
+                let mut image = vec![0; shape.bytes];
+                for byte in &mut image {
+                    *byte = draw() as u8;
+                }
+                let (leaf, lines) = (Leaf::new(&shape, &image), Look { image: &image, piece: None });
+                let (low, high) = (draw().to_be_bytes(), draw().to_be_bytes());
+                for high in [None, Some(&high[..])] {
+                    let (mut slots, mut expected) = ([0; SPAN_MAX], [0; SPAN_MAX]);
+                    let count = leaf.sorted(&low, high, &mut slots);
+                    assert_eq!(count, leaf.sorted_in(lines, &low, high, &mut expected));
+                    assert_eq!(slots, expected);
+                    most = most.max(count);
+                    for &slot in &slots[..count] {
+                        let mut records = [vec![0; 8 + value_bytes], vec![1; 8 + value_bytes]];
+                        Look::at(&image, |look| leaf.read_record_in(look, slot.into(), &mut records[0]));
+                        leaf.read_record(slot.into(), &mut records[1]);
+                        assert_eq!(records[0], records[1]);
+                    }
+                }
+            }
+        }
+        assert!(most > 30, "{most}");
     }
 
     #[test]

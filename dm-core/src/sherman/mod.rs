@@ -107,6 +107,7 @@ use crate::index::runner::{Run, Shared};
 use crate::lane::Lane;
 use crate::lane::LockRecord;
 use crate::lane::interrupt::Interrupt;
+use crate::layout::stripes::Look;
 use crate::locks::protocol::Locks;
 use crate::marks::Mark;
 use crate::memory::orphans::CollectedOrphans;
@@ -186,12 +187,12 @@ impl<'s> Leaves<'s> for Sherman<'s> {
         Leaf::new(&self.leaf, image).all_whole()
     }
 
-    fn sorted(&self, image: &[u8], low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Leaf::new(&self.leaf, image).sorted(low, high, slots)
+    fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        Leaf::new(&self.leaf, look.image).sorted_in(look, low, high, slots)
     }
 
-    fn read_record(&self, image: &[u8], slot: usize, out: &mut [u8]) {
-        Leaf::new(&self.leaf, image).read_record(slot, out);
+    fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
+        Leaf::new(&self.leaf, look.image).read_record_in(look, slot, out);
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {

@@ -63,6 +63,23 @@ impl LeafShape {
         node::header_bytes(self.key_bytes) + (slot / self.neighborhood + 1) * REPLICA_BYTES + slot * self.entry_bytes()
     }
 
+    /// The entries in a payload in one piece, which may be too short.
+    #[inline]
+    pub(super) fn entries_in<'p>(&self, payload: &'p [u8]) -> impl Iterator<Item = (usize, Piece<'p>)> {
+        let (entry_bytes, key_bytes, key_at) = (self.entry_bytes(), self.key_bytes, self.key_at());
+        let (mut next, mut in_group) = (self.entry_at(0), self.neighborhood);
+        (0..self.span).map_while(move |slot| {
+            let at = next;
+            next += entry_bytes;
+            in_group -= 1;
+            if in_group == 0 {
+                in_group = self.neighborhood;
+                next += REPLICA_BYTES;
+            }
+            Some((slot, Piece { at, bytes: payload.get(at..at + entry_bytes)?, key_at, key_bytes }))
+        })
+    }
+
     /// Replicas.
     pub const fn groups(&self) -> usize {
         self.span.div_ceil(self.neighborhood)
@@ -136,6 +153,24 @@ impl LeafShape {
     pub(crate) const fn replica_near(&self, first: usize) -> usize {
         let group = first.div_ceil(self.neighborhood);
         if group >= self.groups() { 0 } else { group }
+    }
+}
+
+/// An entry in a payload in one piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'p> {
+    /// Its offset in the payload.
+    pub(super) at: usize,
+    pub(super) bytes: &'p [u8],
+    pub(super) key_at: usize,
+    key_bytes: usize,
+}
+
+impl<'p> Piece<'p> {
+    /// Its key.
+    #[inline]
+    pub(super) fn key(&self) -> &'p [u8] {
+        self.bytes.get(self.key_at..self.key_at + self.key_bytes).unwrap_or_default()
     }
 }
 

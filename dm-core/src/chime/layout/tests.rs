@@ -207,3 +207,70 @@ fn an_entry_whose_state_was_lost_is_told() {
         }
     }
 }
+
+/// Whatever an image has: what is seen in one piece is what is seen line by line.
+#[test]
+fn a_leaf_in_one_piece_is_the_leaf_in_lines() {
+    let mut state = 1_u64;
+    let mut draw = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let (mut settled, mut torn) = (0, 0);
+    for (key_bytes, value_bytes, span, neighborhood) in [(8, 8, 64, 8), (24, 40, 16, 4), (8, 8, 61, 16), (9, 8, 30, 7)]
+    {
+        let shape = LeafShape::new(key_bytes, value_bytes, span, neighborhood);
+        for round in 0..300 {
+            let mut image = image(&shape);
+            for number in 0..draw() % span as u64 {
+                let mut key = [0; KEY_BYTES_MAX];
+                key[..8].copy_from_slice(&(draw() >> 60).to_be_bytes());
+                key[8] = number as u8;
+                let (home, distance) = (shape.home(&key[..key_bytes]), draw() as usize % neighborhood);
+                let mut leaf = LeafMut::new(&shape, &mut image);
+                leaf.put(shape.after(home, distance), &key[..key_bytes], &vec![7; value_bytes]);
+                leaf.set_bit(home, distance, true);
+            }
+            // In every second image a byte is something else, in some all are.
+            match round % 8 {
+                0 => image.iter_mut().for_each(|byte| *byte = draw() as u8),
+                1 | 3 | 5 | 7 => {
+                    let at = draw() as usize % image.len();
+                    image[at] ^= 1 << (draw() % 8);
+                }
+                _ => {}
+            }
+            let (leaf, lines) = (Leaf::new(&shape, &image), Look { image: &image, piece: None });
+            assert_eq!(leaf.settled(), leaf.settled_in(lines));
+            if leaf.settled().is_ok() {
+                settled += 1
+            } else {
+                torn += 1
+            }
+            let bounds: [[u8; 16]; 2] = [(draw() >> 60).to_be_bytes(), (draw() >> 60).to_be_bytes()].map(|bound| {
+                let mut key = [0; 16];
+                key[..8].copy_from_slice(&bound);
+                key
+            });
+            let mut long = [[0; KEY_BYTES_MAX]; 2];
+            for (long, bound) in long.iter_mut().zip(bounds) {
+                long[..16].copy_from_slice(&bound);
+            }
+            for high in [None, Some(&long[1][..key_bytes])] {
+                let (mut slots, mut expected) = ([0; SPAN_MAX], [0; SPAN_MAX]);
+                let count = leaf.sorted(&long[0][..key_bytes], high, &mut slots);
+                assert_eq!(count, leaf.sorted_in(lines, &long[0][..key_bytes], high, &mut expected));
+                assert_eq!(slots, expected);
+                for &slot in &slots[..count] {
+                    let mut records = [vec![0; key_bytes + value_bytes], vec![1; key_bytes + value_bytes]];
+                    Look::at(&image, |look| leaf.read_record_in(look, slot.into(), &mut records[0]));
+                    leaf.read_record_in(lines, slot.into(), &mut records[1]);
+                    assert_eq!(records[0], records[1]);
+                }
+            }
+        }
+    }
+    assert!(settled > 100 && torn > 100, "{settled} settled, {torn} torn");
+}
