@@ -3,6 +3,9 @@
 //!
 //! `dm-memd --size 64MiB --socket SOCKET &`, then `cargo run --release --example call_speed -- SOCKET [PAUSE_US]`. With a pause
 //! in front of each call, longer than the threads of the daemon stay awake, the time is that of a call that wakes one.
+//!
+//! Beside them: what no call can do without. A thread is told by a word, and tells back by another; with a pause it is asleep, and
+//! is woken.
 
 use dm_core::dex::offload::message::{ANSWER_HEADER_BYTES, Nodes, Request as Search, Task};
 use dm_core::dex::parameters::Parameters;
@@ -12,13 +15,49 @@ use dm_core::remote::address::Address;
 use dm_core::verbs::{CallAnswer, Completion, Label, LaneId, NodeId, Request, Status};
 use dm_host::fabric::shm::{ShmFabric, ShmOptions};
 use dm_host::memory_node::connect;
+use rustix::thread::futex;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 20_000;
 
 /// Where the page is: behind the tables of a new pool.
 const AT: u64 = 32 << 20;
+
+/// How long it takes to tell another thread something and to hear back, in ns, each time after a pause. If there is one, the thread
+/// sleeps.
+fn exchanges(pause: Duration) -> Vec<u64> {
+    let (said, heard) = (AtomicU32::new(0), AtomicU32::new(0));
+    let rounds = ROUNDS as u32;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=rounds {
+                while said.load(SeqCst) != round {
+                    if pause.is_zero() {
+                        std::hint::spin_loop();
+                    } else {
+                        let _ = futex::wait(&said, futex::Flags::empty(), round - 1, None);
+                    }
+                }
+                heard.store(round, SeqCst);
+            }
+        });
+        let exchange = |round| {
+            std::thread::sleep(pause);
+            let began = Instant::now();
+            said.store(round, SeqCst);
+            if !pause.is_zero() {
+                let _ = futex::wake(&said, futex::Flags::empty(), 1);
+            }
+            while heard.load(SeqCst) != round {
+                std::hint::spin_loop();
+            }
+            began.elapsed().as_nanos() as u64
+        };
+        (1..=rounds).map(exchange).collect()
+    })
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -59,7 +98,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     println!("{} of {ROUNDS} calls answered; ns at 10, 50, 90 %:", calls.len());
-    for (what, mut times) in [("READ of 1 KiB", reads), ("call", calls), ("of that, the processor's work", served)] {
+    let pause = Duration::from_micros(pause_us);
+    let bare = if pause.is_zero() { "a word there and back" } else { "a bare wake-up" };
+    let all = [
+        ("READ of 1 KiB", reads),
+        ("call", calls),
+        ("of that, the processor's work", served),
+        (bare, exchanges(pause)),
+    ];
+    for (what, mut times) in all {
         times.sort_unstable();
         let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or(0);
         println!("{what:<30} {:>8} {:>8} {:>8}", at(10), at(50), at(90));

@@ -241,7 +241,9 @@ impl<'a> Leaf<'a> {
                 }
             }
             None => {
-                self.entries().for_each(|(slot, entry)| note(slot, entry.byte(self.image), entry.next_word(self.image)))
+                for (slot, entry) in self.entries() {
+                    note(slot, entry.byte(self.image), entry.next_word(self.image));
+                }
             }
         }
         if !in_order {

@@ -410,6 +410,11 @@ impl CallArea {
         (0..SLOTS).any(is_waiting)
     }
 
+    /// How often the bell of a callee has rung. A call is posted before.
+    pub(super) fn rings(&self, callee: Callee) -> u32 {
+        self.bell(callee).load(Ordering::SeqCst)
+    }
+
     /// Wakes all threads of a callee.
     pub(crate) fn ring(&self, callee: Callee) {
         self.bell(callee).fetch_add(1, Ordering::SeqCst);

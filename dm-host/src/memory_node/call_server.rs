@@ -21,6 +21,10 @@ const COPIES_MAX: u32 = 16;
 /// A thread that has found no call for so long goes to sleep.
 pub(super) const AWAKE: Duration = Duration::from_micros(20);
 
+/// Looks at the bell before a thread that is awake gives its processor away: a client may be waiting for this processor. One look
+/// is a load; giving the processor away takes as long as some tens of them, in which a call may wait.
+const LOOKS: u32 = 16;
+
 /// It looks once in so long in any case.
 const ASLEEP_MAX: Duration = Duration::from_secs(1);
 
@@ -190,21 +194,29 @@ impl Serving {
         let (area, stops) = (&self.area, &self.stops);
         let (mut searcher, mut buffer) = (Searcher::new(node, self.writer), vec![0; 2 * CALL_BYTES_MAX]);
         let mut idle_since = Instant::now();
+        let mut seen = None;
         while !stops.load(Ordering::SeqCst) {
-            self.turn();
-            let served =
-                area.serve_posted(&mut buffer, |request, answer| searcher.serve(&self.region, request, answer));
-            self.turn();
-            if served > 0 {
+            // A call is posted before its client rings. So a bell that did not ring since the last look at all slots says that
+            // there is none.
+            let rung = (0..LOOKS).find_map(|_| {
+                std::hint::spin_loop();
+                Some(area.rings(Callee::MEMORY_NODE)).filter(|rings| seen != Some(*rings))
+            });
+            if rung.is_some() {
+                seen = rung;
+                self.turn();
+                let served =
+                    area.serve_posted(&mut buffer, |request, answer| searcher.serve(&self.region, request, answer));
+                self.turn();
                 self.counters.searches_total.fetch_add(served.into(), Ordering::Relaxed);
                 idle_since = Instant::now();
             } else if idle_since.elapsed() < AWAKE {
-                // Its client may be waiting for this processor.
                 std::thread::yield_now();
             } else {
                 area.sleep(Callee::MEMORY_NODE, ASLEEP_MAX, || {
                     area.has_posted(Callee::MEMORY_NODE) || stops.load(Ordering::SeqCst)
                 });
+                seen = None;
             }
         }
         self.region.release_writer(self.writer);

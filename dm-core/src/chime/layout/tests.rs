@@ -245,9 +245,9 @@ fn a_leaf_in_one_piece_is_the_leaf_in_lines() {
             let (leaf, lines) = (Leaf::new(&shape, &image), Look { image: &image, piece: None });
             assert_eq!(leaf.settled(), leaf.settled_in(lines));
             if leaf.settled().is_ok() {
-                settled += 1
+                settled += 1;
             } else {
-                torn += 1
+                torn += 1;
             }
             let bounds: [[u8; 16]; 2] = [(draw() >> 60).to_be_bytes(), (draw() >> 60).to_be_bytes()].map(|bound| {
                 let mut key = [0; 16];

@@ -23,6 +23,9 @@ const CHANGE_WAIT: Duration = Duration::from_secs(2);
 /// How long a compute node may take to begin to serve a call. Its thread may have to wait for a processor, or for a lane.
 pub const PICK_UP_WAIT: Duration = Duration::from_millis(200);
 
+/// Looks for returns before a worker gives its processor away.
+const LOOKS: u32 = 16;
+
 /// How much longer than an operation may wait its caller waits for the answer.
 const ANSWER_GRACE: Duration = Duration::from_millis(100);
 
@@ -219,7 +222,8 @@ impl ShmFabric {
             ready(lane);
             heard = true;
         }
-        if !heard {
+        self.vain_looks = if heard { 0 } else { self.vain_looks.wrapping_add(1) };
+        if self.vain_looks % LOOKS == LOOKS - 1 {
             // The daemon and the watcher thread need a processor; a polling worker would keep it from them.
             std::thread::yield_now();
         }
