@@ -5,8 +5,8 @@
 //!  0      64       128 + 24 * row            4096                                4096 + n * 4160
 //! ┌──────┬────────┬──────────────────┬──────┬───────────────────────────────────┬──
 //! │ bell │ threads│ bell │ asleep │  │ ...  │ state │ bytes │ answer │ callee   │ 4096 bytes: the request, then its answer
-//! │ u32  │ asleep │ u32  │ u64    │  │      │ u64   │ u64   │ u64    │ u64      │
-//! │      │ u64    │ servers, u64     │      │       │       │        │          │ next slot ...
+//! │ u32  │ asleep │ last │ u64    │  │      │ u64   │ u64   │ u64    │ u64      │
+//! │ last │ u64    │ servers, u64     │      │       │       │        │          │ next slot ...
 //! └──────┴────────┴──────────────────┴──────┴───────────────────────────────────┴──
 //!
 //!            client                                  the callee's thread
@@ -27,7 +27,8 @@
 //!
 //! **Waking.** A thread that finds nothing for a while counts itself as asleep, looks once more, and waits for the bell to
 //! change. A client posts, changes the bell, and wakes a thread if one is asleep. Both orders are `SeqCst`, so either the
-//! thread sees the call, or the client sees the thread.
+//! thread sees the call, or the client sees the thread. *Last* is the slot of the last call that was posted: where a thread looks
+//! first.
 //!
 //! The bytes are accessed like those of a region ([`Area`]): as atomics, never through references. A peer may write anything
 //! at any time; lengths are bounded after they are loaded, and the walk judges what it reads.
@@ -187,6 +188,13 @@ impl CallArea {
         unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().wrapping_add(Self::bell_at(callee).0 as usize).cast()) }
     }
 
+    /// The slot of the last call to a callee. It is a hint: two clients may overwrite each other's, and a peer may write anything.
+    fn last(&self, callee: Callee) -> &AtomicU32 {
+        // SAFETY: as for `bell`, whose word this one follows: the upper half of the eight bytes at `bell_at`, which are in front of
+        // the count of threads asleep.
+        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().wrapping_add(Self::bell_at(callee).0 as usize + 4).cast()) }
+    }
+
     fn asleep(&self, callee: Callee) -> &AtomicU64 {
         self.counter(Self::bell_at(callee).1)
     }
@@ -244,6 +252,7 @@ impl CallArea {
             return None;
         }
         fence(Ordering::SeqCst);
+        self.last(callee).store(slot, Ordering::SeqCst);
         let bell = self.bell(callee);
         bell.fetch_add(1, Ordering::SeqCst);
         if self.asleep(callee).load(Ordering::SeqCst) > 0 {
@@ -324,7 +333,13 @@ impl CallArea {
 
     /// Takes a call that waits for `callee`, and copies its request to `out`, of [`CALL_BYTES_MAX`].
     pub(crate) fn take(&self, callee: Callee, out: &mut [u8]) -> Option<Taken> {
-        (0..SLOTS).find_map(|slot| self.take_at(slot, callee, out))
+        self.slots_for(callee).find_map(|slot| self.take_at(slot, callee, out))
+    }
+
+    /// All slots, the one of the last call to `callee` first.
+    fn slots_for(&self, callee: Callee) -> impl Iterator<Item = u32> {
+        let last = self.last(callee).load(Ordering::SeqCst) % SLOTS;
+        (0..SLOTS).map(move |step| (last + step) % SLOTS)
     }
 
     fn take_at(&self, slot: u32, callee: Callee, out: &mut [u8]) -> Option<Taken> {
@@ -366,16 +381,17 @@ impl CallArea {
         }
     }
 
-    /// Serves the calls that wait for the memory node. `serve(request, answer)` writes an answer, and returns its length and for
-    /// how long it has worked, in ns. Returns how many calls there were.
+    /// Serves the calls that wait for the memory node; with `one`, only the last one, if that is there. `serve(request, answer)`
+    /// writes an answer, and returns its length and for how long it has worked, in ns. Returns how many calls there were.
     pub(super) fn serve_posted(
         &self,
         buffer: &mut [u8],
+        one: bool,
         mut serve: impl FnMut(&[u8], &mut [u8]) -> (usize, u32),
     ) -> u32 {
         let mut served = 0;
         let Some((request, answer)) = buffer.split_at_mut_checked(CALL_BYTES_MAX) else { return served };
-        for slot in 0..SLOTS {
+        for (step, slot) in self.slots_for(Callee::MEMORY_NODE).enumerate() {
             let Some(taken) = self.take_at(slot, Callee::MEMORY_NODE, request) else { continue };
             let (Some(request), Some(answer)) = (taken.request(request), answer.get_mut(..taken.answer_bytes)) else {
                 return served;
@@ -383,6 +399,9 @@ impl CallArea {
             let (bytes, service_ns) = serve(request, answer);
             self.answer(&taken, answer.get(..bytes).unwrap_or_default(), served as u16, service_ns);
             served += 1;
+            if one && step == 0 {
+                break;
+            }
         }
         served
     }
@@ -475,7 +494,7 @@ mod tests {
 
     /// Answers with the request, backwards.
     fn serve(daemon: &CallArea) -> u32 {
-        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], |request, answer| {
+        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], false, |request, answer| {
             let bytes = request.len().min(answer.len());
             answer[..bytes].iter_mut().zip(request.iter().rev()).for_each(|(to, from)| *to = *from);
             (bytes, 70)
@@ -517,7 +536,7 @@ mod tests {
         assert_eq!((serve(&daemon), daemon.taken()), (0, 0), "nobody serves it any more");
         let served = client.post(9, Callee::MEMORY_NODE, &[1], 8).unwrap();
         let mut gave_up = false;
-        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], |_, _| {
+        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], false, |_, _| {
             assert!(!client.give_up(9, &served));
             gave_up = true;
             (0, 0)
@@ -537,7 +556,7 @@ mod tests {
         assert_eq!(client.post(5, Callee::MEMORY_NODE, &[1], 8), None);
         daemon.release(5);
         assert_eq!(daemon.taken(), SLOTS as usize / 2);
-        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], |_, _| {
+        daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], false, |_, _| {
             daemon.release(6);
             (0, 0)
         });
@@ -563,6 +582,23 @@ mod tests {
             }
             assert_eq!(out[0], 7);
         });
+    }
+
+    /// Two clients ring, and the slot of the second one is all that is said.
+    #[test]
+    fn a_call_that_another_one_has_hidden_is_found() {
+        let (daemon, client) = two_ends();
+        let mut asked = Vec::new();
+        let mut serve_one = || {
+            daemon.serve_posted(&mut [0; 2 * CALL_BYTES_MAX], true, |request, _| {
+                asked.push(request[0]);
+                (0, 0)
+            })
+        };
+        let _ = client.post(9, Callee::MEMORY_NODE, &[1], 8).unwrap();
+        let _ = client.post(9, Callee::MEMORY_NODE, &[2], 8).unwrap();
+        assert_eq!([serve_one(), serve_one(), serve_one()], [1, 1, 0]);
+        assert_eq!(asked, [2, 1]);
     }
 
     #[test]
