@@ -19,6 +19,7 @@
 //! they have more.
 
 use super::layout::{Leaf, LeafShape, State};
+use crate::layout::divisor::Divisor;
 
 pub use crate::remote::lock_word::HELD;
 
@@ -33,12 +34,15 @@ pub(crate) const ALL_FULL: u64 = HELD - 1;
 pub struct Buckets {
     span: usize,
     count: usize,
+    by_span: Divisor,
+    by_count: Divisor,
 }
 
 impl Buckets {
     /// For leaves of `span` entries.
     pub const fn new(span: usize) -> Self {
-        Self { span, count: if span < BUCKETS_MAX { span } else { BUCKETS_MAX } }
+        let count = if span < BUCKETS_MAX { span } else { BUCKETS_MAX };
+        Self { span, count, by_span: Divisor::new(span as u32), by_count: Divisor::new(count as u32) }
     }
 
     /// No bucket has room.
@@ -49,13 +53,16 @@ impl Buckets {
     /// The bucket of an entry.
     #[inline]
     pub const fn of(&self, slot: usize) -> usize {
-        if self.count == self.span { slot } else { slot * self.count / self.span }
+        if self.count == self.span { slot } else { self.by_span.quotient((slot * self.count) as u32) as usize }
     }
 
     /// First entry of a bucket; of the one past the last, the span.
     #[inline]
     pub const fn first(&self, bucket: usize) -> usize {
-        if self.count == self.span { bucket } else { (bucket * self.span).div_ceil(self.count) }
+        if self.count == self.span {
+            return bucket;
+        }
+        self.by_count.quotient((bucket * self.span + self.count - 1) as u32) as usize
     }
 
     /// How many entries from `home` on reach to the end of the first bucket with room, by `vacancy`. A bucket counts
@@ -63,7 +70,8 @@ impl Buckets {
     pub(crate) fn hop_range(&self, vacancy: u64, home: usize) -> usize {
         let start = self.of(home);
         for step in 0..=self.count {
-            let bucket = (start + step) % self.count.max(1);
+            let bucket = start + step;
+            let bucket = if bucket < self.count { bucket } else { bucket - self.count };
             if vacancy >> bucket & 1 != 0 || step == 0 && self.first(bucket) < home {
                 continue;
             }

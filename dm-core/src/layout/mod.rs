@@ -4,10 +4,12 @@
 //! - [`city`]: CityHash64, with which hashed structures place keys.
 //! - [`checksum`]: CRC-32C of what is read all the time.
 //! - [`record`]: how fixed structures are declared.
+//! - `divisor`: division by a number that is known when an index is opened.
 //! - [`fields`]: field maps. A structure's table of fields, from which the goldens under `layouts/` are made.
 
 pub mod checksum;
 pub mod city;
+pub(crate) mod divisor;
 pub mod fields;
 pub(crate) mod marks;
 pub mod mutants;

@@ -158,8 +158,8 @@ pub struct ShmFabric {
     posted: VecDeque<usize>,
     /// Lanes whose submits wait for returns from daemons.
     calling: Vec<Calling>,
-    /// Looks for returns in a row that found none.
-    vain_looks: u32,
+    /// Looks for returns.
+    looks: u32,
     /// Calls of lanes that memory nodes were executing when the lanes gave them up.
     given_up: Vec<(LaneId, NodeId, Called)>,
     /// Lines of the last post that are not prefetched yet.
@@ -270,7 +270,7 @@ impl ShmFabric {
             clock: Clock::get(),
             posted: VecDeque::new(),
             calling: Vec::new(),
-            vain_looks: 0,
+            looks: 0,
             given_up: Vec::new(),
             left: None,
             crash_point: options.die_in_write.map(CrashPoint::new),

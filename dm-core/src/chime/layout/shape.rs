@@ -4,6 +4,7 @@ use super::{REPLICA_BYTES, STATE_IN_BITMAP_MAX};
 use crate::btree::node;
 use crate::layout::LINE_BYTES;
 use crate::layout::city::city_hash_64;
+use crate::layout::divisor::Divisor;
 use crate::layout::stripes::{self, Cursor};
 use core::ops::Range;
 
@@ -20,6 +21,8 @@ pub struct LeafShape {
     pub neighborhood: usize,
     /// Stored bytes of the image: what is READ and written of a leaf as a whole.
     pub bytes: usize,
+    /// By the entries of a group.
+    by_group: Divisor,
 }
 
 /// One or two runs of consecutive entries: cyclic ranges go on at entry 0.
@@ -28,7 +31,8 @@ pub type Runs = [Range<usize>; 2];
 impl LeafShape {
     /// Shape with `span` entries in groups of `neighborhood`.
     pub const fn new(key_bytes: usize, value_bytes: usize, span: usize, neighborhood: usize) -> Self {
-        let mut shape = Self { key_bytes, value_bytes, span, neighborhood, bytes: 0 };
+        let by_group = Divisor::new(neighborhood as u32);
+        let mut shape = Self { key_bytes, value_bytes, span, neighborhood, bytes: 0, by_group };
         let groups = if neighborhood == 0 { 0 } else { span.div_ceil(neighborhood) };
         let payload = node::header_bytes(key_bytes) + groups * REPLICA_BYTES + span * shape.entry_bytes();
         shape.bytes = stripes::stored_bytes(payload);
@@ -60,7 +64,19 @@ impl LeafShape {
     /// Payload offset of entry `slot`.
     #[inline]
     pub const fn entry_at(&self, slot: usize) -> usize {
-        node::header_bytes(self.key_bytes) + (slot / self.neighborhood + 1) * REPLICA_BYTES + slot * self.entry_bytes()
+        node::header_bytes(self.key_bytes) + (self.group_of(slot) + 1) * REPLICA_BYTES + slot * self.entry_bytes()
+    }
+
+    /// The group of entry `slot`.
+    #[inline]
+    const fn group_of(&self, slot: usize) -> usize {
+        self.by_group.quotient(slot as u32) as usize
+    }
+
+    /// Whether entry `slot` is the first of its group.
+    #[inline]
+    const fn begins_group(&self, slot: usize) -> bool {
+        self.by_group.remainder(slot as u32) == 0
     }
 
     /// The entries in a payload in one piece, which may be too short.
@@ -133,7 +149,7 @@ impl LeafShape {
             return 0..0;
         }
         let at = self.entry_at(run.start);
-        let at = if run.start.is_multiple_of(self.neighborhood) { at - REPLICA_BYTES } else { at };
+        let at = if self.begins_group(run.start) { at - REPLICA_BYTES } else { at };
         let end = self.entry_at(run.end - 1) + self.entry_bytes();
         stripes::stored_offset(at)..stripes::stored_offset(end - 1) + 1
     }
@@ -151,7 +167,7 @@ impl LeafShape {
     /// The group whose replica lies within any run of at least `neighborhood` entries from `first` on.
     #[inline]
     pub(crate) const fn replica_near(&self, first: usize) -> usize {
-        let group = first.div_ceil(self.neighborhood);
+        let group = self.group_of(first + self.neighborhood - 1);
         if group >= self.groups() { 0 } else { group }
     }
 }
@@ -189,7 +205,7 @@ impl<'a> Walk<'a> {
     #[inline]
     pub(super) const fn new(shape: &'a LeafShape, first: usize, count: usize) -> Self {
         let here = Cursor::at(shape.entry_at(first));
-        let in_group = shape.neighborhood - first % shape.neighborhood;
+        let in_group = shape.neighborhood - shape.by_group.remainder(first as u32) as usize;
         Self { shape, slot: first, left: count, here, in_group }
     }
 }

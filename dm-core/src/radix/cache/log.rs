@@ -48,7 +48,7 @@ impl<'s> NodeCache<'s> {
     /// The unit of the log where the record at `position` begins.
     #[inline]
     pub(super) fn unit_of(&self, position: u32) -> usize {
-        (position % self.units().max(1)) as usize
+        self.by_units.remainder(position) as usize
     }
 
     /// The word where it begins.

@@ -60,6 +60,7 @@ pub use lookup::{Route, Walk};
 pub use record::{COPY_BYTES, EPOCH_BITS};
 
 use super::slot::{Node, Slot};
+use crate::layout::divisor::Divisor;
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -115,6 +116,8 @@ pub struct NodeCache<'s> {
     /// Heat of the record that begins in each [`HEAT_UNITS`] of the log.
     heat: &'s [AtomicU32],
     log: &'s [AtomicU32],
+    /// By the units of the log.
+    by_units: Divisor,
     /// Oldest record, and where the next one goes.
     head: AtomicU32,
     tail: AtomicU32,
@@ -149,6 +152,7 @@ impl<'s> NodeCache<'s> {
             buckets,
             heat,
             log,
+            by_units: Divisor::new((log.len() / UNIT_WORDS) as u32),
             head: AtomicU32::new(0),
             tail: AtomicU32::new(0),
             root: [const { AtomicU32::new(0) }; 4],

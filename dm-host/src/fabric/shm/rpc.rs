@@ -23,7 +23,8 @@ const CHANGE_WAIT: Duration = Duration::from_secs(2);
 /// How long a compute node may take to begin to serve a call. Its thread may have to wait for a processor, or for a lane.
 pub const PICK_UP_WAIT: Duration = Duration::from_millis(200);
 
-/// Looks for returns before a worker gives its processor away.
+/// One look for returns in so many is followed by one at the clock. If it was in vain, the worker gives its processor away, too.
+/// Each of these takes longer than the look.
 const LOOKS: u32 = 16;
 
 /// How much longer than an operation may wait its caller waits for the answer.
@@ -163,6 +164,8 @@ impl ShmFabric {
     pub(super) fn hear(&mut self, lanes: &[Lane<'_>], ready: &mut dyn FnMut(usize)) {
         let mut at = 0;
         let mut heard = false;
+        self.looks = self.looks.wrapping_add(1);
+        let is_timed = self.looks.is_multiple_of(LOOKS);
         while at < self.calling.len() {
             let Calling { lane, began, calls } = &mut self.calling[at];
             let mut returns = heapless::Vec::<_, OUTBOX_REQUESTS>::new();
@@ -177,7 +180,6 @@ impl ShmFabric {
                     }
                 }
                 if let CallState::Called(node_id, called, patience) = state {
-                    let waited = began.elapsed();
                     let node = self.nodes.get(usize::from(node_id.0));
                     let area = node.and_then(|node| node.call_area().filter(|_| !node.is_down()));
                     let heard = area.map(|(area, owner)| {
@@ -186,13 +188,15 @@ impl ShmFabric {
                             .map_or(Heard::Waits, |lane| Self::hear_call(lane, *position, area, owner, called))
                     });
                     let ended = |status, value| {
-                        let elapsed_ns = saturated(waited.as_nanos() as u64);
+                        let elapsed_ns = saturated(began.elapsed().as_nanos() as u64);
                         CallState::Done(Completion { value, elapsed_ns, status })
                     };
                     match heard {
                         None => *state = ended(Status::NodeDown, 0),
                         Some(Heard::Answer(answer)) => *state = ended(Status::Ok, answer.0),
+                        Some(Heard::Waits) if !is_timed => {}
                         Some(Heard::Waits) => {
+                            let waited = began.elapsed();
                             let is_late = |(area, owner): (&CallArea, u32)| {
                                 waited > patience.end || waited > patience.begin && area.is_posted(owner, called)
                             };
@@ -222,8 +226,7 @@ impl ShmFabric {
             ready(lane);
             heard = true;
         }
-        self.vain_looks = if heard { 0 } else { self.vain_looks.wrapping_add(1) };
-        if self.vain_looks % LOOKS == LOOKS - 1 {
+        if is_timed && !heard {
             // The daemon and the watcher thread need a processor; a polling worker would keep it from them.
             std::thread::yield_now();
         }
