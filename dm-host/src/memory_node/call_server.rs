@@ -25,7 +25,8 @@ const ALL_SLOTS_EVERY: u32 = 16;
 pub(super) const AWAKE: Duration = Duration::from_micros(20);
 
 /// Looks at the bell before a thread that is awake gives its processor away: a client may be waiting for this processor. One look
-/// is a load; giving the processor away takes as long as some tens of them, in which a call may wait.
+/// is a load; giving the processor away takes as long as some tens of them, in which a call may wait. With a look at all slots each
+/// time, and the processor given away after each, a call took 1.6 us; it takes 0.9 (example `call_speed`, shared memory).
 const LOOKS: u32 = 16;
 
 /// It looks once in so long in any case.
