@@ -99,9 +99,6 @@ impl BytesMut for [u8] {
     }
 }
 
-/// Lines of the largest image that [`Look::at`] copies. With entries of 19 bytes and 64 of them a leaf has 22.
-const PIECE_LINES: usize = 32;
-
 /// An image, and a copy of its payload without the version bytes in between, if it is small.
 ///
 /// What looks at every entry saves the steps over version bytes, which cost more than the copy: a line is four moves. A scan of a
@@ -116,23 +113,33 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Calls `look` with an image.
+    /// Calls `look` with an image; one of more than 32 lines is not copied. With entries of 19 bytes and 64 of them a leaf has 22.
     #[inline]
     pub(crate) fn at<R>(image: &[u8], look: impl FnOnce(Look<'_>) -> R) -> R {
-        let mut lines = [[0; LINE_PAYLOAD_BYTES]; PIECE_LINES];
-        let (from, rest) = image.as_chunks::<LINE_BYTES>();
-        let piece = match lines.get_mut(..from.len()) {
-            Some(lines) if rest.is_empty() => {
-                for (to, from) in lines.iter_mut().zip(from) {
-                    if let Some(payload) = from.last_chunk() {
-                        *to = *payload;
-                    }
-                }
-                Some(lines.as_flattened())
+        // What is copied to is made zero first: no more of it than such an image has.
+        match image.as_chunks() {
+            (lines, []) if lines.len() <= 4 => {
+                look(Look { image, piece: Some(Self::payload(lines, &mut [[0; LINE_PAYLOAD_BYTES]; 4])) })
             }
-            _ => None,
-        };
-        look(Look { image, piece })
+            (lines, []) if lines.len() <= 16 => {
+                look(Look { image, piece: Some(Self::payload(lines, &mut [[0; LINE_PAYLOAD_BYTES]; 16])) })
+            }
+            (lines, []) if lines.len() <= 32 => {
+                look(Look { image, piece: Some(Self::payload(lines, &mut [[0; LINE_PAYLOAD_BYTES]; 32])) })
+            }
+            _ => look(Look { image, piece: None }),
+        }
+    }
+
+    /// Copies the payload of `lines` to `room`, where there is room for it, and returns it.
+    #[inline]
+    fn payload<'r>(lines: &[[u8; LINE_BYTES]], room: &'r mut [[u8; LINE_PAYLOAD_BYTES]]) -> &'r [u8] {
+        for (to, line) in room.iter_mut().zip(lines) {
+            if let Some(payload) = line.last_chunk() {
+                *to = *payload;
+            }
+        }
+        room.get(..lines.len()).unwrap_or_default().as_flattened()
     }
 
     /// Copies payload bytes from `at` on into `out`.
