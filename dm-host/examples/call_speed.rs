@@ -4,8 +4,8 @@
 //! `dm-memd --size 64MiB --socket SOCKET &`, then `cargo run --release --example call_speed -- SOCKET [PAUSE_US]`. With a pause
 //! in front of each call, longer than the threads of the daemon stay awake, the time is that of a call that wakes one.
 //!
-//! Beside them: what no call can do without. A thread is told by a word, and tells back by another; with a pause it is asleep, and
-//! is woken.
+//! Beside them, what every call takes: one thread stores a word, and another thread that looks at it stores one in return. With a
+//! pause the other thread sleeps, and the first one wakes it.
 
 use dm_core::dex::offload::message::{ANSWER_HEADER_BYTES, Nodes, Request as Search, Task};
 use dm_core::dex::parameters::Parameters;
@@ -25,8 +25,8 @@ const ROUNDS: usize = 20_000;
 /// Where the page is: behind the tables of a new pool.
 const AT: u64 = 32 << 20;
 
-/// How long it takes to tell another thread something and to hear back, in ns, each time after a pause. If there is one, the thread
-/// sleeps.
+/// How long it takes from storing a word to seeing the word that another thread stores in return, in ns, each time after a pause. If
+/// there is a pause, the other thread sleeps until then, and is woken.
 fn exchanges(pause: Duration) -> Vec<u64> {
     let (said, heard) = (AtomicU32::new(0), AtomicU32::new(0));
     let rounds = ROUNDS as u32;
