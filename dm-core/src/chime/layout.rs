@@ -127,6 +127,8 @@ pub struct Replica {
 pub struct Leaf<'a> {
     shape: &'a LeafShape,
     image: &'a [u8],
+    /// See [`Look`].
+    piece: Option<&'a [u8]>,
 }
 
 /// The state in the byte of generation and state.
@@ -158,7 +160,13 @@ impl<'a> Leaf<'a> {
     /// A view of `image`, which should have the shape's size; a shorter one reads as zeros.
     #[inline]
     pub const fn new(shape: &'a LeafShape, image: &'a [u8]) -> Self {
-        Self { shape, image }
+        Self { shape, image, piece: None }
+    }
+
+    /// A view of what a look has, for a walk over all entries.
+    #[inline]
+    pub(crate) const fn in_look(shape: &'a LeafShape, look: Look<'a>) -> Self {
+        Self { shape, image: look.image, piece: look.piece }
     }
 
     #[inline]
@@ -335,10 +343,10 @@ impl<'a> Leaf<'a> {
         stripes::compare(self.image, at, value).is_eq()
     }
 
-    /// Copies the record of `slot`, key and value, out of the leaf's look.
+    /// Copies the record of `slot`, key and value, out.
     #[inline]
-    pub(crate) fn read_record_in(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
-        look.read(self.shape.entry_at(slot) + self.shape.key_at(), out);
+    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
+        Look { image: self.image, piece: self.piece }.read(self.shape.entry_at(slot) + self.shape.key_at(), out);
     }
 
     /// The slot of the neighborhood of `home` in which `key` is in this state. Checks no versions: for images of a
@@ -383,11 +391,6 @@ impl<'a> Leaf<'a> {
     /// Whether an image with one node version has every record that was there throughout the READ: as [`Leaf::find`],
     /// for every home at once.
     pub fn settled(&self) -> Result<(), DecodeError> {
-        Look::at(self.image, |look| self.settled_in(look))
-    }
-
-    /// As [`Leaf::settled`], of the leaf's look.
-    fn settled_in(&self, look: Look<'_>) -> Result<(), DecodeError> {
         // What each home's bitmap says, and what it should at least: compared as arrays, many homes at a time.
         let (mut stored, mut rebuilt) = ([0u16; SPAN_MAX], [0u16; SPAN_MAX]);
         let mut see = |slot: usize, bitmap: u16, home: Option<usize>| {
@@ -402,7 +405,7 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         };
-        let is_whole = match look.piece {
+        let is_whole = match self.piece {
             Some(payload) => {
                 let mut lines = stripes::Lines::from(self.image, self.shape.entry_at(0));
                 self.shape.entries_in(payload).all(|(slot, entry)| {
@@ -440,17 +443,6 @@ impl<'a> Leaf<'a> {
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order; returns how many. A key that a reader met twice, before and after a hop, is taken once.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Look::at(self.image, |look| self.sorted_in(look, low, high, slots))
-    }
-
-    /// As [`Leaf::sorted`], of the leaf's look.
-    pub(crate) fn sorted_in(
-        &self,
-        look: Look<'_>,
-        low: &[u8],
-        high: Option<&[u8]>,
-        slots: &mut [u16; SPAN_MAX],
-    ) -> usize {
         // Sorted by the first eight bytes of the keys, which decides almost always. The slot lies behind them in one number:
         // two numbers compare in two instructions.
         let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
@@ -478,7 +470,7 @@ impl<'a> Leaf<'a> {
             // It has room: as many as slots.
             let _ = order.push(u128::from(first) << 16 | slot as u128);
         };
-        match look.piece {
+        match self.piece {
             Some(payload) => {
                 for (slot, entry) in self.shape.entries_in(payload) {
                     consider(slot, first_word(entry.key()).swap_bytes(), entry.state());

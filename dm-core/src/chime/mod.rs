@@ -283,15 +283,15 @@ impl<'s> Leaves<'s> for Chime<'s> {
     }
 
     fn whole(&self, image: &[u8]) -> Result<(), DecodeError> {
-        Leaf::new(&self.leaf, image).settled()
+        Look::at(image, |look| Leaf::in_look(&self.leaf, look).settled())
     }
 
     fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Leaf::new(&self.leaf, look.image).sorted_in(look, low, high, slots)
+        Leaf::in_look(&self.leaf, look).sorted(low, high, slots)
     }
 
     fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
-        Leaf::new(&self.leaf, look.image).read_record_in(look, slot, out);
+        Leaf::in_look(&self.leaf, look).read_record(slot, out);
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {

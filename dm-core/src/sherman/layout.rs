@@ -119,13 +119,21 @@ fn entry_of_8(entry: &[u8]) -> Option<(u8, u64)> {
 pub struct Leaf<'a, B = &'a [u8]> {
     shape: &'a LeafShape,
     image: B,
+    /// See [`Look`].
+    piece: Option<&'a [u8]>,
 }
 
 impl<'a> Leaf<'a> {
     /// A view of `image`, which should have the shape's size; a shorter one reads as zeros.
     #[inline]
     pub const fn new(shape: &'a LeafShape, image: &'a [u8]) -> Self {
-        Self { shape, image }
+        Self::over(shape, image)
+    }
+
+    /// A view of what a look has, for a walk over all entries.
+    #[inline]
+    pub(crate) const fn in_look(shape: &'a LeafShape, look: Look<'a>) -> Self {
+        Self { shape, image: look.image, piece: look.piece }
     }
 
     /// Whether entry `slot` is of one WRITE.
@@ -174,21 +182,10 @@ impl<'a> Leaf<'a> {
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
     /// key order; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Look::at(self.image, |look| self.sorted_in(look, low, high, slots))
-    }
-
-    /// As [`Leaf::sorted`], of the leaf's look.
-    pub(crate) fn sorted_in(
-        &self,
-        look: Look<'_>,
-        low: &[u8],
-        high: Option<&[u8]>,
-        slots: &mut [u16; SPAN_MAX],
-    ) -> usize {
         if let Ok(low) = <[u8; 8]>::try_from(low) {
             // An upper bound is as wide as the lower one.
             let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
-            return self.sorted_8(look, u64::from_be_bytes(low), high, slots);
+            return self.sorted_8(u64::from_be_bytes(low), high, slots);
         }
         let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_word, high_word) = (wide(low), high.map(wide));
@@ -227,7 +224,7 @@ impl<'a> Leaf<'a> {
 
     /// The 8-byte case: keys are words, compared together with their slots. A leaf that was loaded or split in order is
     /// not sorted again.
-    fn sorted_8(&self, look: Look<'_>, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
+    fn sorted_8(&self, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
         let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
         let (mut last, mut in_order) = (low, true);
         let mut note = |slot: usize, control: u8, key: u64| {
@@ -239,7 +236,7 @@ impl<'a> Leaf<'a> {
                 let _ = order.push(u128::from(word) << 16 | slot as u128);
             }
         };
-        match look.piece {
+        match self.piece {
             Some(payload) => {
                 for (slot, entry) in self.shape.entries_in(payload).enumerate() {
                     let (control, key) = entry_of_8(entry).unwrap_or_default();
@@ -261,10 +258,10 @@ impl<'a> Leaf<'a> {
         order.len()
     }
 
-    /// As [`Leaf::read_record`], of the leaf's look.
+    /// Copies the record of `slot`, key and value, out.
     #[inline]
-    pub(crate) fn read_record_in(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
-        look.read(self.shape.entry_at(slot) + 1, out);
+    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
+        Look { image: self.image, piece: self.piece }.read(self.shape.entry_at(slot) + 1, out);
     }
 
     /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice, free entries zero.
@@ -298,7 +295,7 @@ impl<'a, B: Bytes> Leaf<'a, B> {
     /// A view of the leaf in `image`, wherever that is.
     #[inline]
     pub const fn over(shape: &'a LeafShape, image: B) -> Self {
-        Self { shape, image }
+        Self { shape, image, piece: None }
     }
 
     /// The entries, with a cursor at the control byte of each.
@@ -374,12 +371,6 @@ impl<'a, B: Bytes> Leaf<'a, B> {
             value.first_chunk::<8>().filter(|_| planted(Mutant::VALUE_CUT)).map_or(value, |first| first.as_slice());
         Cursor::at(self.shape.entry_at(slot) + 1 + self.shape.key_bytes).compare(self.image, value).is_eq()
     }
-
-    /// Copies the record of `slot`, key and value, out.
-    #[inline]
-    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
-        Cursor::at(self.shape.entry_at(slot) + 1).read(self.image, out);
-    }
 }
 
 /// Changes to an image of a leaf that is locked, or unlinked.
@@ -418,7 +409,7 @@ impl<'a, B: BytesMut + ?Sized> LeafMut<'a, B> {
 
     /// A read-only view.
     pub fn view(&self) -> Leaf<'_, B::View<'_>> {
-        Leaf { shape: self.shape, image: self.image.view() }
+        Leaf::over(self.shape, self.image.view())
     }
 
     fn touch(&mut self, slot: usize, occupied: bool) {
@@ -463,6 +454,7 @@ mod tests {
     use super::*;
     extern crate std;
     use std::vec;
+    use std::vec::Vec;
 
     const SHAPE: LeafShape = LeafShape::with_bytes(8, 8, 1024);
 
@@ -507,20 +499,21 @@ mod tests {
                 for byte in &mut image {
                     *byte = draw() as u8;
                 }
-                let (leaf, lines) = (Leaf::new(&shape, &image), Look { image: &image, piece: None });
                 let (low, high) = (draw().to_be_bytes(), draw().to_be_bytes());
-                for high in [None, Some(&high[..])] {
-                    let (mut slots, mut expected) = ([0; SPAN_MAX], [0; SPAN_MAX]);
+                let records = |leaf: &Leaf<'_>, high: Option<&[u8]>| {
+                    let mut slots = [0; SPAN_MAX];
                     let count = leaf.sorted(&low, high, &mut slots);
-                    assert_eq!(count, leaf.sorted_in(lines, &low, high, &mut expected));
-                    assert_eq!(slots, expected);
-                    most = most.max(count);
-                    for &slot in &slots[..count] {
-                        let mut records = [vec![0; 8 + value_bytes], vec![1; 8 + value_bytes]];
-                        Look::at(&image, |look| leaf.read_record_in(look, slot.into(), &mut records[0]));
-                        leaf.read_record(slot.into(), &mut records[1]);
-                        assert_eq!(records[0], records[1]);
-                    }
+                    let record = |slot: &u16| {
+                        let mut record = vec![0; 8 + value_bytes];
+                        leaf.read_record(usize::from(*slot), &mut record);
+                        record
+                    };
+                    (slots, slots[..count].iter().map(record).collect::<Vec<_>>())
+                };
+                for high in [None, Some(&high[..])] {
+                    let lines = records(&Leaf::new(&shape, &image), high);
+                    most = most.max(lines.1.len());
+                    assert_eq!(Look::at(&image, |look| records(&Leaf::in_look(&shape, look), high)), lines);
                 }
             }
         }

@@ -53,7 +53,7 @@ impl<'a> LeafMut<'a> {
 
     /// A read-only view.
     pub fn view(&self) -> Leaf<'_> {
-        Leaf { shape: self.shape, image: self.image }
+        Leaf::new(self.shape, self.image)
     }
 
     /// The shape.

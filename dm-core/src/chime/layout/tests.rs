@@ -242,34 +242,27 @@ fn a_leaf_in_one_piece_is_the_leaf_in_lines() {
                 }
                 _ => {}
             }
-            let (leaf, lines) = (Leaf::new(&shape, &image), Look { image: &image, piece: None });
-            assert_eq!(leaf.settled(), leaf.settled_in(lines));
-            if leaf.settled().is_ok() {
-                settled += 1;
-            } else {
-                torn += 1;
+            let mut bounds = [[0; KEY_BYTES_MAX]; 2];
+            for bound in &mut bounds {
+                bound[..8].copy_from_slice(&(draw() >> 60).to_be_bytes());
             }
-            let bounds: [[u8; 16]; 2] = [(draw() >> 60).to_be_bytes(), (draw() >> 60).to_be_bytes()].map(|bound| {
-                let mut key = [0; 16];
-                key[..8].copy_from_slice(&bound);
-                key
-            });
-            let mut long = [[0; KEY_BYTES_MAX]; 2];
-            for (long, bound) in long.iter_mut().zip(bounds) {
-                long[..16].copy_from_slice(&bound);
-            }
-            for high in [None, Some(&long[1][..key_bytes])] {
-                let (mut slots, mut expected) = ([0; SPAN_MAX], [0; SPAN_MAX]);
-                let count = leaf.sorted(&long[0][..key_bytes], high, &mut slots);
-                assert_eq!(count, leaf.sorted_in(lines, &long[0][..key_bytes], high, &mut expected));
-                assert_eq!(slots, expected);
-                for &slot in &slots[..count] {
-                    let mut records = [vec![0; key_bytes + value_bytes], vec![1; key_bytes + value_bytes]];
-                    Look::at(&image, |look| leaf.read_record_in(look, slot.into(), &mut records[0]));
-                    leaf.read_record_in(lines, slot.into(), &mut records[1]);
-                    assert_eq!(records[0], records[1]);
-                }
-            }
+            let [low, high] = bounds.each_ref().map(|bound| &bound[..key_bytes]);
+            let seen = |leaf: &Leaf<'_>| {
+                let records = [None, Some(high)].map(|high| {
+                    let mut slots = [0; SPAN_MAX];
+                    let count = leaf.sorted(low, high, &mut slots);
+                    let record = |slot: &u16| {
+                        let mut record = vec![0; key_bytes + value_bytes];
+                        leaf.read_record(usize::from(*slot), &mut record);
+                        record
+                    };
+                    (slots, slots[..count].iter().map(record).collect::<Vec<_>>())
+                });
+                (leaf.settled(), records)
+            };
+            let lines = seen(&Leaf::new(&shape, &image));
+            *(if lines.0.is_ok() { &mut settled } else { &mut torn }) += 1;
+            assert_eq!(Look::at(&image, |look| seen(&Leaf::in_look(&shape, look))), lines);
         }
     }
     assert!(settled > 100 && torn > 100, "{settled} settled, {torn} torn");

@@ -453,11 +453,11 @@ impl<'s> Leaves<'s> for Dex<'s> {
     }
 
     fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        Leaf::new(&self.leaf, look.image).sorted_in(look, low, high, slots)
+        Leaf::in_look(&self.leaf, look).sorted(low, high, slots)
     }
 
     fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
-        Leaf::new(&self.leaf, look.image).read_record_in(look, slot, out);
+        Leaf::in_look(&self.leaf, look).read_record(slot, out);
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {
