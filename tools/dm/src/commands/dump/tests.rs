@@ -149,9 +149,11 @@ fn checksummed_kinds() -> impl Iterator<Item = IndexParameters> {
     kinds().chain(any_length_kinds()).map(IndexParameters::with_checksums)
 }
 
-/// Damaged bytes for each kind of index; of all five, 2,000, as many with keys and values of any length, and as many of each with
-/// checksums.
-const CORRUPTIONS: u32 = 400;
+/// Damaged bytes for each kind of index, one at a time: `DM_DAMAGED_BYTES`, or 150. As many with keys and values of any length, and
+/// as many of each with checksums.
+fn damaged_bytes() -> u32 {
+    std::env::var("DM_DAMAGED_BYTES").map_or(150, |text| text.parse().expect("a number of bytes"))
+}
 
 /// Damages an index of many records, one byte at a time, and dumps it.
 fn damage(parameters: &IndexParameters) {
@@ -169,7 +171,7 @@ fn damage(parameters: &IndexParameters) {
     let is_dolphin = parameters.kind() == IndexKind::Dolphin && !any_length;
     let mut rng = Rng::new(7);
     let [mut told, mut unharmed, mut one, mut mark, mut others] = [0; 5];
-    for _ in 0..CORRUPTIONS {
+    for _ in 0..damaged_bytes() {
         let (at, change) = loop {
             let at = begin + rng.below((end - begin) as u32 + 1) as usize;
             // Lines that were never written belong to no node.
