@@ -18,7 +18,7 @@
 //! READ READs the whole leaf. Normally it is exact where buckets have one entry, and errs only towards *full* where
 //! they have more.
 
-use super::layout::{Leaf, LeafShape, State};
+use super::layout::{Leaf, State};
 use crate::layout::divisor::Divisor;
 
 pub use crate::remote::lock_word::HELD;
@@ -89,8 +89,8 @@ impl Buckets {
     /// The vacancy of a whole image.
     pub fn exact(&self, leaf: &Leaf<'_>) -> u64 {
         let mut full = self.all_full();
-        for slot in 0..self.span {
-            if leaf.state(slot) != State::Live {
+        for (slot, here) in leaf.walk(0, self.span) {
+            if leaf.state_at(here) != State::Live {
                 full &= !(1 << self.of(slot));
             }
         }
@@ -102,7 +102,6 @@ impl Buckets {
     pub fn observed(
         &self,
         vacancy: u64,
-        shape: &LeafShape,
         leaf: &Leaf<'_>,
         (first, count): (usize, usize),
         filled: Option<usize>,
@@ -114,10 +113,9 @@ impl Buckets {
         if let Some(slot) = filled {
             vacancy |= 1 << self.of(slot);
         }
-        for distance in 0..count {
-            let slot = shape.after(first, distance);
+        for (slot, here) in leaf.walk(first, count) {
             let bit = 1 << self.of(slot);
-            if leaf.state(slot) != State::Live {
+            if leaf.state_at(here) != State::Live {
                 vacancy &= !bit;
             } else if self.count == self.span {
                 vacancy |= bit;
