@@ -90,12 +90,12 @@ impl LeafMut<'_> {
     fn farthest(&self, home: usize, at: usize) -> Option<(usize, usize)> {
         let shape = self.shape();
         let leaf = self.view();
-        let first = at + 1 - shape.neighborhood;
-        leaf.walk(shape.after(home, first), at - first).zip(first..).find_map(|((slot, here), from)| {
-            if leaf.state_at(here) != State::Live {
+        (at + 1 - shape.neighborhood..at).find_map(|from| {
+            let slot = shape.after(home, from);
+            if leaf.state(slot) != State::Live {
                 return None;
             }
-            let displacement = shape.distance(leaf.home_at(slot, here), slot);
+            let displacement = leaf.displacement(slot);
             (at - from + displacement < shape.neighborhood).then_some((from, displacement))
         })
     }

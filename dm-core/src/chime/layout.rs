@@ -44,7 +44,6 @@ use crate::btree::node::Header;
 use crate::error::DecodeError;
 use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
-use crate::layout::order::Order;
 use crate::layout::stripes::{self, Cursor, Look, VERSION_MASK, first_word};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
@@ -189,13 +188,13 @@ impl<'a> Leaf<'a> {
 
     /// The `count` entries from `first` on.
     #[inline]
-    pub(super) const fn walk(&self, first: usize, count: usize) -> Walk<'a> {
+    const fn walk(&self, first: usize, count: usize) -> Walk<'a> {
         Walk::new(self.shape, first, count)
     }
 
     /// As [`Leaf::state`], for the entry that begins here.
     #[inline]
-    pub(super) fn state_at(&self, here: Cursor) -> State {
+    fn state_at(&self, here: Cursor) -> State {
         state_of(here.forward(self.shape.key_at() - 1).byte(self.image))
     }
 
@@ -219,7 +218,7 @@ impl<'a> Leaf<'a> {
 
     /// As [`Leaf::home_of`], for the entry `slot`, which begins here.
     #[inline]
-    pub(super) fn home_at(&self, slot: usize, here: Cursor) -> usize {
+    fn home_at(&self, slot: usize, here: Cursor) -> usize {
         if self.shape.key_bytes != 8 {
             return self.home_of(slot);
         }
@@ -444,7 +443,11 @@ impl<'a> Leaf<'a> {
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order; returns how many. A key that a reader met twice, before and after a hop, is taken once.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        let mut order = Order::<SPAN_MAX>::new();
+        // Sorted by the first eight bytes of the keys, which decides almost always. The slot lies behind them in one number:
+        // two numbers compare in two instructions.
+        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
+        let slot_of = |entry: u128| entry as u16;
+        let first_of = |entry: u128| (entry >> 16) as u64;
         let (mut left, mut right) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
         let (Some(left), Some(right)) = (left.get_mut(..self.shape.key_bytes), right.get_mut(..self.shape.key_bytes))
         else {
@@ -452,6 +455,7 @@ impl<'a> Leaf<'a> {
         };
         let prefix = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_prefix, high_prefix) = (prefix(low), high.map_or(u64::MAX, prefix));
+        let is_long = self.shape.key_bytes > 8;
         let mut consider = |slot: usize, first: u64, state: State| {
             if first < low_prefix || first > high_prefix || state != State::Live {
                 return;
@@ -463,7 +467,8 @@ impl<'a> Leaf<'a> {
                     return;
                 }
             }
-            order.push(first, slot as u16);
+            // It has room: as many as slots.
+            let _ = order.push(u128::from(first) << 16 | slot as u128);
         };
         match self.piece {
             Some(payload) => {
@@ -478,23 +483,31 @@ impl<'a> Leaf<'a> {
                 }
             }
         }
-        order.sort(|a, b| {
-            self.read_key(a.into(), left);
-            self.read_key(b.into(), right);
-            (*left).cmp(&*right)
-        });
-        let (mut count, mut before) = (0, 0);
-        for (position, &slot) in order.slots().iter().enumerate() {
-            let mut repeats = || {
-                self.read_key(before, left);
-                self.key_is(slot.into(), left)
-            };
-            if order.may_repeat(position) && repeats() {
-                continue;
+        if is_long {
+            order.sort_unstable_by(|a, b| {
+                first_of(*a).cmp(&first_of(*b)).then_with(|| {
+                    self.read_key(slot_of(*a).into(), left);
+                    self.read_key(slot_of(*b).into(), right);
+                    (*left).cmp(&*right)
+                })
+            });
+        } else {
+            order.sort_unstable();
+        }
+        let mut count = 0;
+        let mut before: Option<u128> = None;
+        for &entry in &order {
+            if let Some(before) = before
+                && first_of(entry) == first_of(before)
+            {
+                self.read_key(slot_of(before).into(), left);
+                if self.key_is(slot_of(entry).into(), left) {
+                    continue;
+                }
             }
-            before = slot.into();
+            before = Some(entry);
             if let Some(to) = slots.get_mut(count) {
-                *to = slot;
+                *to = slot_of(entry);
                 count += 1;
             }
         }

@@ -18,7 +18,7 @@
 //! READ READs the whole leaf. Normally it is exact where buckets have one entry, and errs only towards *full* where
 //! they have more.
 
-use super::layout::{Leaf, State};
+use super::layout::{Leaf, LeafShape, State};
 use crate::layout::divisor::Divisor;
 
 pub use crate::remote::lock_word::HELD;
@@ -89,8 +89,8 @@ impl Buckets {
     /// The vacancy of a whole image.
     pub fn exact(&self, leaf: &Leaf<'_>) -> u64 {
         let mut full = self.all_full();
-        for (slot, here) in leaf.walk(0, self.span) {
-            if leaf.state_at(here) != State::Live {
+        for slot in 0..self.span {
+            if leaf.state(slot) != State::Live {
                 full &= !(1 << self.of(slot));
             }
         }
@@ -102,6 +102,7 @@ impl Buckets {
     pub fn observed(
         &self,
         vacancy: u64,
+        shape: &LeafShape,
         leaf: &Leaf<'_>,
         (first, count): (usize, usize),
         filled: Option<usize>,
@@ -113,9 +114,10 @@ impl Buckets {
         if let Some(slot) = filled {
             vacancy |= 1 << self.of(slot);
         }
-        for (slot, here) in leaf.walk(first, count) {
+        for distance in 0..count {
+            let slot = shape.after(first, distance);
             let bit = 1 << self.of(slot);
-            if leaf.state_at(here) != State::Live {
+            if leaf.state(slot) != State::Live {
                 vacancy &= !bit;
             } else if self.count == self.span {
                 vacancy |= bit;

@@ -486,7 +486,7 @@ impl Chime<'_> {
         leaf.raise(&touched);
         // Only a delete changes what is vacant; else the hint stays what it was.
         let vacancy = if outcome == Outcome::Deleted {
-            self.buckets.observed(vacancy, &leaf.view(), (home, count), None)
+            self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), None)
         } else {
             vacancy
         };
@@ -517,7 +517,7 @@ impl Chime<'_> {
         };
         if let Some((first, changed, filled)) = room {
             leaf.raise(&touched);
-            let vacancy = self.buckets.observed(vacancy, &leaf.view(), (home, count), Some(filled));
+            let vacancy = self.buckets.observed(vacancy, &self.leaf, &leaf.view(), (home, count), Some(filled));
             let change = Change::Entries { first, count: changed };
             let slot = self.hotspot.is_on().then(|| leaf.view().find_locked(home, key, State::Live)).flatten();
             return Seen::Decided(Decision { outcome, change, vacancy, emptied: false, slot });

@@ -5,7 +5,6 @@
 //! - [`checksum`]: CRC-32C of what is read all the time.
 //! - [`record`]: how fixed structures are declared.
 //! - `divisor`: division by a number that is known when an index is opened.
-//! - `order`: slots of a leaf in the order of their keys.
 //! - [`fields`]: field maps. A structure's table of fields, from which the goldens under `layouts/` are made.
 
 pub mod checksum;
@@ -14,7 +13,6 @@ pub(crate) mod divisor;
 pub mod fields;
 pub(crate) mod marks;
 pub mod mutants;
-pub(crate) mod order;
 pub mod record;
 pub mod stripes;
 

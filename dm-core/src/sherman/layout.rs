@@ -20,7 +20,6 @@
 use crate::btree::node;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::order::Order;
 use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, Look, VERSION_MASK, first_word};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
@@ -183,29 +182,18 @@ impl<'a> Leaf<'a> {
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
     /// key order; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        let mut order = Order::<SPAN_MAX>::new();
-        match low.try_into() {
-            Ok(low) => self.note_words(u64::from_be_bytes(low), high, &mut order),
-            Err(_) => self.note_keys(low, high, &mut order),
+        if let Ok(low) = <[u8; 8]>::try_from(low) {
+            // An upper bound is as wide as the lower one.
+            let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
+            return self.sorted_8(u64::from_be_bytes(low), high, slots);
         }
-        let mut key = [0; KEY_BYTES_MAX];
-        let Some(key) = key.get_mut(..self.shape.key_bytes) else { return 0 };
-        order.sort(|a, b| {
-            self.read_key(a.into(), key);
-            stripes::compare(self.image, self.shape.entry_at(b.into()) + 1, key).reverse()
-        });
-        for (to, slot) in slots.iter_mut().zip(order.slots()) {
-            *to = *slot;
-        }
-        order.slots().len()
-    }
-
-    /// Notes the slots whose keys are within the bounds.
-    fn note_keys(&self, low: &[u8], high: Option<&[u8]>, order: &mut Order<SPAN_MAX>) {
         let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let (low_word, high_word) = (wide(low), high.map(wide));
+        // Sorted by the first eight bytes of the keys, which decides almost always.
+        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
         for (slot, entry) in self.entries() {
-            let word = entry.forward(1).word(self.image).swap_bytes();
+            let key = entry.forward(1);
+            let word = key.word(self.image).swap_bytes();
             let key_at = || self.shape.entry_at(slot) + 1;
             let inside = entry.byte(self.image) & OCCUPIED != 0
                 && (word > low_word || word == low_word && stripes::compare(self.image, key_at(), low).is_ge())
@@ -216,19 +204,36 @@ impl<'a> Leaf<'a> {
                     _ => true,
                 };
             if inside {
-                order.push(word, slot as u16);
+                // It has room: as many as slots.
+                let _ = order.push((word, slot as u16));
             }
         }
+        let mut left = [0; KEY_BYTES_MAX];
+        let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
+        order.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| {
+                self.read_key(a.1 as usize, left);
+                stripes::compare(self.image, self.shape.entry_at(b.1 as usize) + 1, left).reverse()
+            })
+        });
+        for (to, &(_, slot)) in slots.iter_mut().zip(&order) {
+            *to = slot;
+        }
+        order.len()
     }
 
-    /// The 8-byte case: keys are words.
-    fn note_words(&self, low: u64, high: Option<&[u8]>, order: &mut Order<SPAN_MAX>) {
-        // An upper bound is as wide as the lower one.
-        let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
+    /// The 8-byte case: keys are words, compared together with their slots. A leaf that was loaded or split in order is
+    /// not sorted again.
+    fn sorted_8(&self, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
+        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
+        let (mut last, mut in_order) = (low, true);
         let mut note = |slot: usize, control: u8, key: u64| {
             let word = key.swap_bytes();
             if control & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
-                order.push(word, slot as u16);
+                in_order &= word >= last;
+                last = word;
+                // It has room: as many as slots.
+                let _ = order.push(u128::from(word) << 16 | slot as u128);
             }
         };
         match self.piece {
@@ -244,6 +249,13 @@ impl<'a> Leaf<'a> {
                 }
             }
         }
+        if !in_order {
+            order.sort_unstable();
+        }
+        for (to, &entry) in slots.iter_mut().zip(&order) {
+            *to = entry as u16;
+        }
+        order.len()
     }
 
     /// Copies the record of `slot`, key and value, out.

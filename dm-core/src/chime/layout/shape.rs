@@ -192,7 +192,7 @@ impl<'p> Piece<'p> {
 
 /// Entries one after the other, cyclically, and their offsets. It divides once, at the start.
 #[derive(Clone, Debug)]
-pub(in crate::chime) struct Walk<'a> {
+pub(super) struct Walk<'a> {
     shape: &'a LeafShape,
     slot: usize,
     left: usize,

@@ -39,8 +39,6 @@ use super::shape::{LEAF_BYTES, LeafShape, PREFIX_BYTES, SPAN_MAX, ValueKind};
 use crate::dolphin::spear::Spear;
 use crate::error::DecodeError;
 use crate::layout::fields::Field;
-use crate::layout::order::Order;
-use crate::layout::stripes::first_word;
 use crate::layout::{LINE_BYTES, word_at};
 use crate::mutants::{Mutant, planted};
 use crate::radix::slot::{Place, Slot};
@@ -412,17 +410,22 @@ impl<'a> Leaf<'a> {
         if let Some(keys) = self.words() {
             return self.sorted_words(keys, &bounds, (low, high), cells);
         }
-        let mut order = Order::<SPAN_MAX>::new();
+        let mut order = heapless::Vec::<u16, SPAN_MAX>::new();
         for cell in 0..self.shape.span {
             let key = self.key(cell);
             if key < low || high.is_some_and(|high| key >= high) || bounds.side(key) != Side::Here {
                 continue;
             }
             if self.value(cell)? != Value::Absent {
-                order.push(first_word(key).swap_bytes(), cell as u16);
+                // It has room: as many as cells.
+                let _ = order.push(cell as u16);
             }
         }
-        Ok(self.put_in_order(order, cells))
+        order.sort_unstable_by(|a, b| self.key(usize::from(*a)).cmp(self.key(usize::from(*b))));
+        for (to, cell) in cells.iter_mut().zip(&order) {
+            *to = *cell;
+        }
+        Ok(order.len())
     }
 
     /// The same for keys of eight bytes, which are compared as words.
@@ -433,7 +436,7 @@ impl<'a> Leaf<'a> {
         (low, high): (&[u8], Option<&[u8]>),
         cells: &mut [u16; SPAN_MAX],
     ) -> Result<usize, DecodeError> {
-        let word = |key: &[u8]| first_word(key).swap_bytes();
+        let word = |key: &[u8]| key.first_chunk().map_or(0, |key| u64::from_be_bytes(*key));
         let (mut begin, mut end) = ([0; 8], [0; 8]);
         bounds.write_low(&mut begin);
         let last = if bounds.write_high(&mut end) { u64::from_be_bytes(end) - 1 } else { u64::MAX };
@@ -443,23 +446,23 @@ impl<'a> Leaf<'a> {
             Some(0) => return Ok(0),
             Some(high) => last.min(high - 1),
         };
-        let mut order = Order::<SPAN_MAX>::new();
+        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
+        let mut ascends = true;
         for (cell, key) in keys.iter().enumerate() {
             let key = u64::from_be_bytes(*key);
             if first <= key && key <= last && self.value(cell)? != Value::Absent {
-                order.push(key, cell as u16);
+                ascends &= order.last().is_none_or(|(before, _)| *before < key);
+                // It has room: as many as cells.
+                let _ = order.push((key, cell as u16));
             }
         }
-        Ok(self.put_in_order(order, cells))
-    }
-
-    /// Sorts, and writes the cells. Returns how many there are.
-    fn put_in_order(&self, mut order: Order<SPAN_MAX>, cells: &mut [u16; SPAN_MAX]) -> usize {
-        order.sort(|a, b| self.key(a.into()).cmp(self.key(b.into())));
-        for (to, cell) in cells.iter_mut().zip(order.slots()) {
+        if !ascends {
+            order.sort_unstable();
+        }
+        for (to, (_, cell)) in cells.iter_mut().zip(&order) {
             *to = *cell;
         }
-        order.slots().len()
+        Ok(order.len())
     }
 
     /// Checks a quiet leaf; returns its records.
