@@ -69,7 +69,7 @@ enum Command {
     Rename(rename::Arguments),
     /// Show which compute node has which keys of an index, and move ranges of them while they are in use
     Repartition(repartition::Arguments),
-    /// Have a memory node grant no more memory while programs go on
+    /// Add a memory node to a pool in use, or have one grant no more memory
     Pool(pool::Arguments),
     /// Get, put, update, delete, scan and count by hand
     Shell(shell::Arguments),
