@@ -136,6 +136,7 @@ fn partner() {
     match role {
         "reader" => return calls::be_a_reader(address),
         "owner" => return calls::be_an_owner(address),
+        "changer" => return calls::be_a_changer(address),
         _ => {}
     }
     if let Some(often) = role.strip_prefix("caller-") {
@@ -241,6 +242,12 @@ impl Partner {
                 return rest.split_whitespace().map(|word| word.parse().unwrap()).collect();
             }
         }
+    }
+
+    /// The steps that it says it has ended, until it ends itself.
+    fn ended(&mut self) -> impl Iterator<Item = u64> {
+        let lines = self.out.by_ref().lines().map_while(Result::ok);
+        lines.filter_map(|line| line.strip_prefix("ENDED ")?.parse().ok())
     }
 }
 

@@ -9,3 +9,9 @@ pub mod devices;
 pub mod shm;
 #[cfg(feature = "verbs")]
 pub mod verbs;
+
+use std::time::Duration;
+
+/// How long a memory node's processor may take to make a change that it has begun. Until then nobody knows whether the leaf is
+/// changed.
+const CHANGE_WAIT: Duration = Duration::from_secs(2);

@@ -217,8 +217,7 @@ impl VerbsFabric {
             // A responder takes a packet whole or not at all.
             crash_atomic_bytes: links.iter().map(|link| mtu_bytes(link.mtu)).min().unwrap_or(0),
             write_turn_ns_min: 0,
-            // A processor writes words beside what the device READs.
-            calls_change: false,
+            calls_change: peers.iter().all(|peer| peer.welcome().calls_change),
             call_bytes_max: if links.iter().all(|link| link.credits.is_granted()) { CALL_BYTES_MAX as u32 } else { 0 },
         };
         let mut fabric = Self {

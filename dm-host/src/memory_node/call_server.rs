@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Room for a node: as much as the largest leaf that an index may have.
-const ROOM_BYTES: usize = 1 << 20;
+pub(super) const ROOM_BYTES: usize = 1 << 20;
 
 /// Copies of one node that may differ from the one before.
 const COPIES_MAX: u32 = 16;
@@ -115,21 +115,42 @@ impl Drop for CallServer {
     }
 }
 
+/// How a memory node's processor writes to its region.
+pub(super) trait Writes {
+    /// Writes `bytes` at `offset`. `None`: this memory node makes no changes, or the region has no such bytes; or a write failed, of
+    /// which the kind of writer tells by itself.
+    fn write(&mut self, region: &Region, offset: u64, bytes: &[u8]) -> Option<()>;
+}
+
+/// A processor whose own stores are whole lines for all who read.
+impl Writes for WriterSlot {
+    fn write(&mut self, region: &Region, offset: u64, bytes: &[u8]) -> Option<()> {
+        region.area(Space::Host).write(*self, offset, bytes).ok()
+    }
+}
+
+/// Perhaps none, which makes no changes.
+impl<W: Writes> Writes for Option<W> {
+    fn write(&mut self, region: &Region, offset: u64, bytes: &[u8]) -> Option<()> {
+        self.as_mut()?.write(region, offset, bytes)
+    }
+}
+
 /// Does what calls want in a memory node's region: the work of one thread that answers calls.
 #[derive(Debug)]
-pub(super) struct Searcher {
+pub(super) struct Searcher<W> {
     node: NodeId,
-    /// For changes. `None`: this memory node makes none.
-    writer: Option<WriterSlot>,
+    /// For changes.
+    pub(super) writer: W,
     room: Vec<u8>,
     /// Room for a second copy, if nodes are copied until two copies in a row are the same.
     second: Vec<u8>,
 }
 
-impl Searcher {
-    /// Where a copy of the processor's has each line whole ([`Region::area`]), and so has what it writes.
-    pub(super) fn new(node: NodeId, writer: WriterSlot) -> Self {
-        Self { node, writer: Some(writer), room: vec![0; ROOM_BYTES], second: Vec::new() }
+impl<W: Writes> Searcher<W> {
+    /// Where a copy of the processor's has each line whole ([`Region::area`]).
+    pub(super) fn new(node: NodeId, writer: W) -> Self {
+        Self { node, writer, room: vec![0; ROOM_BYTES], second: Vec::new() }
     }
 
     /// Where a device WRITEs, and the processor copies by words.
@@ -140,8 +161,8 @@ impl Searcher {
     /// brought the old word back, and then the line has another version than any that the first copy may have seen. Versions that
     /// came round meanwhile are told by the time that both copies take, as for a READ.
     #[cfg(feature = "verbs")]
-    pub(super) fn beside_a_device(node: NodeId) -> Self {
-        Self { node, writer: None, room: vec![0; ROOM_BYTES], second: vec![0; ROOM_BYTES] }
+    pub(super) fn beside_a_device(node: NodeId, writer: W) -> Self {
+        Self { node, writer, room: vec![0; ROOM_BYTES], second: vec![0; ROOM_BYTES] }
     }
 
     /// Answers a request. Returns the length of the answer, and how long this took, in ns.
@@ -171,10 +192,10 @@ impl Searcher {
             }
             u32::try_from(began.elapsed().as_nanos()).ok()
         };
-        let writer = self.writer;
+        let writer = &mut self.writer;
         let write = |offset: u64, bytes: &[u8]| {
             let began = Instant::now();
-            region.area(Space::Host).write(writer?, offset, bytes).ok()?;
+            writer.write(region, offset, bytes)?;
             Some(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX))
         };
         let (bytes, _) = Walk::new(request, self.node).run(&mut self.room, answer, copy, write);

@@ -376,6 +376,60 @@ fn gets_of_two_compute_nodes_are_answered_beside_updates_and_one_dies() {
     session.close();
 }
 
+/// The update that a changer makes at a step: which key, and to what.
+const fn update_of(step: u64) -> (u64, u64) {
+    (step * 7919 % KEYS, KEYS + step)
+}
+
+/// A compute node whose updates the memory node makes, until it is killed. It says each one that was acknowledged.
+pub fn be_a_changer(address: &str) {
+    let session = open(&connect(address, patient()), "changed");
+    for step in 0.. {
+        let (number, next) = update_of(step);
+        assert_eq!(session.update(&key(number), &value_of(next)).wait(), Ok(Update::Updated));
+        println!("ENDED {step}");
+    }
+}
+
+#[test]
+fn a_memory_node_makes_changes_and_a_caller_that_dies_leaves_none_half_made() {
+    const STEPS: u64 = 1500;
+    let memory_node = Measured::start();
+    let ready = &memory_node.daemon.ready;
+    assert!(ready.contains(" changes=device "), "{ready}");
+    let pool = connect(&memory_node.daemon.address, patient());
+    let mut changer = Partner::start("changer", &memory_node.daemon);
+    assert_eq!(changer.line("ENDED"), [0]);
+    let served = memory_node.metric("dm_memd_searches_total");
+    let mut last = changer.ended().find(|&step| step >= STEPS);
+    let served = memory_node.metric("dm_memd_searches_total") - served;
+    // With a change under way, most of the time.
+    changer.child.kill().unwrap();
+    // What it said before it died, and this one has not read yet.
+    last = changer.ended().last().or(last);
+    let last = last.expect("a compute node that lives");
+    println!("{served} calls of {STEPS} updates of one compute node, which died after {last}");
+    // The others were of leaves that had come into the cache, by chance.
+    assert!(served > STEPS / 5, "{served} calls");
+    let mut values: Vec<Vec<u64>> = (0..KEYS).map(|number| vec![number]).collect();
+    for step in 0..=last {
+        let (number, next) = update_of(step);
+        values[number as usize] = vec![next];
+    }
+    // Perhaps the next one was made, too.
+    let (number, next) = update_of(last + 1);
+    values[number as usize].push(next);
+    let session = Session::open(&pool, "changed", &small()).unwrap();
+    for number in 0..KEYS {
+        // Within the time that taking the ranges of the dead over takes.
+        let found = session.get(&key(number)).within(PATIENCE).wait().unwrap().unwrap();
+        let values = &values[number as usize];
+        assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
+    }
+    assert_eq!(session.validate().unwrap().records, KEYS);
+    session.close();
+}
+
 /// A compute node that owns all keys of an index, and has written them, until it is killed.
 pub fn be_an_owner(address: &str) {
     let session = open_shared(&connect(address, patient()));

@@ -236,6 +236,7 @@ fn greetings_over_tcp() {
     fuzz!(|input: &[u8]| {
         let mut input = Input::new(input);
         let region_bytes = 4096 << (input.byte() % 24);
+        let masked_atomics = input.one_in(2);
         let welcome = wire::Welcome {
             ticket: 77,
             node: 1,
@@ -244,7 +245,8 @@ fn greetings_over_tcp() {
             region_bytes,
             device_bytes: 0,
             device_key: 0,
-            masked_atomics: input.one_in(2),
+            masked_atomics,
+            calls_change: !masked_atomics,
             base: 0x7000_0000_0000,
             registration_bytes: 4 << 20,
             keys: vec![5; region_bytes.div_ceil(4 << 20) as usize],

@@ -63,9 +63,9 @@
 //!
 //! **Fabrics.** Memory nodes answer calls on shared memory, where they are processes, on RDMA devices, in the simulators, and in an
 //! image without an operating system (`tools/firmware`). Where
-//! one answers none, [`Capabilities::call_bytes_max`](crate::verbs::Capabilities) is 0, and operations READ. On RDMA devices memory
-//! nodes make no changes ([`Capabilities::calls_change`](crate::verbs::Capabilities)): a processor writes words there, and a READ of
-//! the device could meet a line in the middle of it.
+//! one answers none, [`Capabilities::call_bytes_max`](crate::verbs::Capabilities) is 0, and operations READ. On RDMA devices a
+//! processor's stores are whole words, and a READ of the device could meet a line in the middle of them. So a memory node changes a
+//! leaf there by WRITEs of its own device; if it cannot, [`Capabilities::calls_change`](crate::verbs::Capabilities) says so.
 
 pub mod choice;
 pub mod message;

@@ -2,6 +2,7 @@
 //! lanes.
 
 use super::{ShmFabric, saturated};
+use crate::fabric::CHANGE_WAIT;
 use crate::memory_node::Ticket;
 use crate::memory_node::call_area::{CallArea, Called, Heard};
 use dm_core::fabric::Posted;
@@ -16,9 +17,6 @@ pub const CALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a memory node's processor may take to answer a call. A call is some microseconds of work; the daemon may have to
 /// wait for a processor first.
 pub const ANSWER_WAIT: Duration = Duration::from_millis(10);
-
-/// How long it may take to make a change that it has begun. Until then nobody knows whether the leaf is changed.
-const CHANGE_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a compute node may take to begin to serve a call. Its thread may have to wait for a processor, or for a lane.
 pub const PICK_UP_WAIT: Duration = Duration::from_millis(200);

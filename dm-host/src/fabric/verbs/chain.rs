@@ -6,7 +6,7 @@ use super::mlx5::Masks;
 use super::{Masked, VerbsFabric};
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
-use dm_core::verbs::{Completion, Flags, INLINE_BYTES_MAX, Request, Space, Status, Verb};
+use dm_core::verbs::{Completion, Flags, INLINE_BYTES_MAX, Label, Request, Space, Status, Verb};
 use rdma_sys::{ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -84,7 +84,12 @@ impl VerbsFabric {
         let inline_max = self.links[node].inline_bytes();
         while let Some(&position) = positions.get(count) {
             let request = &requests[usize::from(position)];
-            match self.target(node, at, request) {
+            let target = if request.label == Label::Closed && self.links[node].credits.is_left(lanes[at].id()) {
+                Err(Status::Flushed)
+            } else {
+                self.target(node, at, request)
+            };
+            match target {
                 Ok((address, key)) => self.work.aim(count, request, address, key),
                 Err(status) => {
                     complete(position, status);

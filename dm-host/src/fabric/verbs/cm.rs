@@ -8,7 +8,8 @@ use rdma_sys::{
     ibv_qp_attr, ibv_qp_state, rdma_accept, rdma_ack_cm_event, rdma_bind_addr, rdma_cm_event, rdma_cm_event_type,
     rdma_cm_id, rdma_conn_param, rdma_connect, rdma_create_event_channel, rdma_create_id, rdma_destroy_event_channel,
     rdma_destroy_id, rdma_disconnect, rdma_establish, rdma_event_channel, rdma_event_str, rdma_get_cm_event,
-    rdma_init_qp_attr, rdma_listen, rdma_port_space, rdma_reject, rdma_resolve_addr, rdma_resolve_route,
+    rdma_get_src_port, rdma_init_qp_attr, rdma_listen, rdma_port_space, rdma_reject, rdma_resolve_addr,
+    rdma_resolve_route,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::CStr;
@@ -172,6 +173,12 @@ impl Id {
             0 => Ok(()),
             _ => Err(last_error("listen with", "the connection manager")),
         }
+    }
+
+    /// The port number of a bound identifier, which the kernel chose if it was 0.
+    pub(crate) fn port(&self) -> u16 {
+        // SAFETY: a live identifier.
+        u16::from_be(unsafe { rdma_get_src_port(self.id.as_ptr()) })
     }
 
     /// The device of a bound or connected identifier, and its port.

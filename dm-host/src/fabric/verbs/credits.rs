@@ -12,10 +12,15 @@
 //! told that there is none: the memory node may still have its receive, and this end has to have one for the reply. So neither
 //! end's receive queue overflows.
 //!
+//! **What a given-up call tells.** It may be executed still, or later, until its reply has come or its queue pair has ended at both
+//! ends: the memory node says that only when it executes none of its calls. So as long as a credit of a lane is given up, what the
+//! lane has asked of the memory node is not closed ([`Credits::is_left`]).
+//!
 //! The id of a call is its credit's number and a generation, which grows with each call that has the credit. A reply with another
 //! generation is nobody's.
 
 use crate::memory_node::verbs::planted::{Planted, planted};
+use dm_core::verbs::LaneId;
 use std::time::Instant;
 
 /// Bits of an id for the number of the credit.
@@ -24,8 +29,9 @@ const NUMBER_BITS: u32 = 16;
 /// The lane that waits for a reply, and where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
-    /// Position of the lane.
+    /// Position of the lane, and its id.
     pub lane: u16,
+    pub id: LaneId,
     /// Position in its submit.
     pub position: u8,
     /// Where in its scratch the answer begins, and how long it may be.
@@ -39,7 +45,7 @@ pub(super) struct Waiter {
 enum State {
     Free,
     Waiting(Waiter),
-    GivenUp,
+    GivenUp(LaneId),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,8 +108,8 @@ impl Credits {
         }
         let whose = match credit.state {
             State::Free => return Reply::Unknown,
-            State::GivenUp if planted(Planted::CreditLeak) => return Reply::Late,
-            State::GivenUp => Reply::Late,
+            State::GivenUp(_) if planted(Planted::CreditLeak) => return Reply::Late,
+            State::GivenUp(_) => Reply::Late,
             State::Waiting(waiter) => {
                 self.waiting -= 1;
                 Reply::To(waiter)
@@ -122,7 +128,7 @@ impl Credits {
     pub(super) fn give_up(&mut self, now: Instant) -> Option<Waiter> {
         self.credits.iter_mut().find_map(|credit| match credit.state {
             State::Waiting(waiter) if waiter.until <= now => {
-                credit.state = if planted(Planted::LateReplyTaken) { State::Free } else { State::GivenUp };
+                credit.state = if planted(Planted::LateReplyTaken) { State::Free } else { State::GivenUp(waiter.id) };
                 self.waiting -= 1;
                 Some(waiter)
             }
@@ -130,11 +136,16 @@ impl Credits {
         })
     }
 
+    /// Whether a call that this lane has given up may be executed still.
+    pub(super) fn is_left(&self, lane: LaneId) -> bool {
+        self.credits.iter().any(|credit| credit.state == State::GivenUp(lane)) && !planted(Planted::LeftCallForgotten)
+    }
+
     /// The queue pair has ended: no reply will come. Returns one call that a lane waits for; call it until there is none.
     pub(super) fn end(&mut self) -> Option<Waiter> {
         self.credits.iter_mut().find_map(|credit| {
             let State::Waiting(waiter) = credit.state else { return None };
-            credit.state = State::GivenUp;
+            credit.state = State::GivenUp(waiter.id);
             self.waiting -= 1;
             Some(waiter)
         })
@@ -148,7 +159,7 @@ mod tests {
     use std::time::Duration;
 
     fn waiter(lane: u16, until: Instant) -> Waiter {
-        Waiter { lane, position: 0, local: 0, answer_bytes: 8, until }
+        Waiter { lane, id: LaneId(lane), position: 0, local: 0, answer_bytes: 8, until }
     }
 
     /// Gives calls up, one after the other, whose replies come late. How many could be begun, of 100.
@@ -198,6 +209,33 @@ mod tests {
     fn a_late_reply_is_taken_for_no_other() {
         assert_eq!(whose_is_a_late_reply(None), Reply::Late);
         assert!(matches!(whose_is_a_late_reply(Some(Planted::LateReplyTaken)), Reply::To(_)));
+    }
+
+    /// A lane gives a call up. Whether what it has left counts as closed before the reply has come.
+    fn is_closed_too_early(bug: Option<Planted>) -> bool {
+        let (now, mut credits) = (Instant::now(), Credits::default());
+        let (lane, other) = (LaneId(1), LaneId(2));
+        credits.grant(2);
+        with_planted(bug, || {
+            let (_, id) = credits.begin(waiter(lane.0, now)).unwrap();
+            assert!(!credits.is_left(lane), "its lane waits for it, and asks nothing");
+            assert!(credits.give_up(now).is_some() && !credits.is_left(other));
+            let is_closed = !credits.is_left(lane);
+            assert_eq!(credits.reply(id), Reply::Late);
+            assert!(!credits.is_left(lane));
+            // The queue pair ends before the reply comes. The next one is granted when the memory node has closed it.
+            let _ = credits.begin(waiter(lane.0, now)).unwrap();
+            assert!(credits.end().is_some() && (credits.is_left(lane) || bug.is_some()));
+            credits.grant(2);
+            assert!(!credits.is_left(lane));
+            is_closed
+        })
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_is_not_closed_before_its_reply_has_come() {
+        assert!(!is_closed_too_early(None));
+        assert!(is_closed_too_early(Some(Planted::LeftCallForgotten)));
     }
 
     #[test]

@@ -15,9 +15,10 @@ use super::credits::{Reply, Waiter};
 use super::ids::{receive_id, work_id};
 use super::link::{Link, NOBODY, Slot};
 use crate::clock::Stamp;
+use crate::fabric::CHANGE_WAIT;
 use crate::memory_node::verbs::call_wire::{CALL_HEAD_BYTES, CallMessage, REPLY_HEAD_BYTES, ReplyMessage};
 use dm_core::lane::Lane;
-use dm_core::verbs::{CALL_BYTES_MAX, Callee, Completion, Request, Status};
+use dm_core::verbs::{CALL_BYTES_MAX, Callee, Completion, Label, Request, Status};
 use rdma_sys::ibv_wc;
 use std::time::{Duration, Instant};
 
@@ -53,11 +54,12 @@ impl VerbsFabric {
         }
         self.prepare(lanes, node, 1)?;
         let wait = match callee.row() {
+            None if request.label == Label::Change => CHANGE_WAIT.max(self.answer_wait),
             None => self.answer_wait,
             Some(_) => Duration::from_nanos(request.operands[2]).saturating_add(ANSWER_GRACE).min(CALL_WAIT_MAX),
         };
         let until = Instant::now() + wait;
-        let waiter = Waiter { lane: at as u16, position, local, answer_bytes, until };
+        let waiter = Waiter { lane: at as u16, id: lanes[at].id(), position, local, answer_bytes, until };
         let link = &mut self.links[node];
         // Without a credit, nothing was sent.
         let without = if is_to_compute_node { Status::NotServed } else { Status::Unanswered };

@@ -277,13 +277,42 @@ impl QueuePair {
     /// `block` lives until the SEND has completed or the queue pair is destroyed. If the bytes change before, the peer may receive a
     /// mix.
     pub(crate) unsafe fn send(&mut self, id: u64, block: &Block, at: usize, bytes: u32, signaled: bool) -> bool {
+        // SAFETY: by the contract.
+        unsafe { self.post_one((id, ibv_wr_opcode::IBV_WR_SEND), (block, at, bytes), signaled, |_| ()) }
+    }
+
+    /// Posts one WRITE of the first `bytes` bytes of `block` to an address and key of the peer; it is signaled. `false`: it was
+    /// refused.
+    ///
+    /// # Safety
+    ///
+    /// As [`QueuePair::send`].
+    pub(crate) unsafe fn write(&mut self, id: u64, block: &Block, bytes: u32, (remote_addr, rkey): (u64, u32)) -> bool {
+        let aim = |work: &mut ibv_send_wr| work.wr.rdma = rdma_sys::rdma_t { remote_addr, rkey };
+        // SAFETY: by the contract.
+        unsafe { self.post_one((id, ibv_wr_opcode::IBV_WR_RDMA_WRITE), (block, 0, bytes), true, aim) }
+    }
+
+    /// Posts one request, with the payload at `at` of `block`. `false`: it was refused.
+    ///
+    /// # Safety
+    ///
+    /// As [`QueuePair::send`].
+    unsafe fn post_one(
+        &mut self,
+        (id, opcode): (u64, ibv_wr_opcode::Type),
+        (block, at, bytes): (&Block, usize, u32),
+        signaled: bool,
+        aim: impl FnOnce(&mut ibv_send_wr),
+    ) -> bool {
         let inline = if bytes <= self.inline_bytes { ibv_send_flags::IBV_SEND_INLINE.0 } else { 0 };
         let mut piece = ibv_sge { addr: block.address(at), length: bytes, lkey: block.local_key() };
         // SAFETY: integers and pointers, for which zeros are values.
         let mut work: ibv_send_wr = unsafe { MaybeUninit::zeroed().assume_init() };
         (work.wr_id, work.sg_list, work.num_sge) = (id, &raw mut piece, 1);
-        work.opcode = ibv_wr_opcode::IBV_WR_SEND;
+        work.opcode = opcode;
         work.send_flags = inline | if signaled { ibv_send_flags::IBV_SEND_SIGNALED.0 } else { 0 };
+        aim(&mut work);
         // SAFETY: a list of one, whose piece lives during the call; the memory by the contract.
         unsafe { self.post(std::slice::from_mut(&mut work)) }.is_ok()
     }

@@ -16,14 +16,17 @@
 //!
 //! What a peer sends is judged by the walk of [`dm_core::offload`]; a message that is none is dropped.
 //!
+//! **Changes.** A call that changes a leaf has the device WRITE it (`own_path`). If that fails, nobody knows whether the leaf is
+//! changed: the call gets no reply, and its queue pair is ended, which tells the caller so.
+//!
 //! **Calls for compute nodes.** The daemon sends such a call to its callee, over the queue pair that the callee has connected for
 //! that, and the callee's answer to the caller (`relays`). The daemon looks at neither.
 
 use super::call_wire::{CALL_HEAD_BYTES, CREDITS_MAX, CallMessage, MESSAGE_BYTES, REPLY_HEAD_BYTES, ReplyMessage};
 use super::gate::{Begun, Gate, Terms, Turned, share_of};
+use super::own_path::{Home, OwnPath};
 use super::relays::{Passed, Relays, Sends};
 use crate::fabric::verbs::VerbsError;
-use crate::fabric::verbs::device::Device;
 use crate::fabric::verbs::memory::Block;
 use crate::fabric::verbs::queue_pair::{CompletionQueue, QueuePair, Sizes};
 use crate::fabric::verbs::receives::SharedReceives;
@@ -132,6 +135,8 @@ pub(super) struct CallServer {
     /// For calls that a thread finds which closes queue pairs.
     spare: Mutex<Hand>,
     stops: AtomicBool,
+    /// `None`: this memory node makes no changes.
+    home: Option<Home>,
 }
 
 /// What queue pairs have been given.
@@ -145,14 +150,14 @@ struct Granted {
 /// What a thread works with.
 #[derive(Debug)]
 struct Hand {
-    searcher: Searcher,
+    searcher: Searcher<Option<OwnPath>>,
     message: Vec<u8>,
     reply: Vec<u8>,
 }
 
 impl Hand {
-    fn new(node: NodeId) -> Self {
-        let searcher = Searcher::beside_a_device(node);
+    fn new(node: NodeId, path: Option<OwnPath>) -> Self {
+        let searcher = Searcher::beside_a_device(node, path);
         Self { searcher, message: vec![0; MESSAGE_BYTES], reply: vec![0; MESSAGE_BYTES] }
     }
 }
@@ -175,11 +180,12 @@ pub(super) struct Threads {
 impl CallServer {
     /// `None`: the device has no shared receive queues.
     pub(super) fn new(
-        device: &Arc<Device>,
+        home: Home,
         node: NodeId,
         region: Arc<Region>,
         counters: &Arc<Counters>,
     ) -> Result<Option<Arc<Self>>, VerbsError> {
+        let device = &Arc::clone(&home.device);
         let limits = device.limits();
         // A completion of each receive, and of each reply.
         let receive_count = RECEIVES.min(limits.shared_receives_max).min(limits.completions_max / 3);
@@ -187,6 +193,9 @@ impl CallServer {
             return Ok(None);
         }
         let reply_count = 2 * receive_count;
+        let path = OwnPath::new(&home)
+            .inspect_err(|error| tracing::warn!("compute nodes change leaves by themselves, not by calls: {error}"))
+            .ok();
         Ok(Some(Arc::new(Self {
             node,
             region,
@@ -201,18 +210,25 @@ impl CallServer {
             failed: Mutex::default(),
             callers: Mutex::default(),
             polling: Mutex::new(()),
-            spare: Mutex::new(Hand::new(node)),
+            home: path.is_some().then_some(home),
+            spare: Mutex::new(Hand::new(node, path)),
             stops: AtomicBool::new(false),
         })))
+    }
+
+    /// Whether calls may change leaves.
+    pub(super) const fn changes(&self) -> bool {
+        self.home.is_some()
     }
 
     /// Starts `count` threads that answer calls.
     pub(super) fn start(self: &Arc<Self>, count: usize) -> io::Result<Threads> {
         let mut threads = Threads { server: Arc::clone(self), threads: Vec::new() };
         for number in 0..count {
-            let server = Arc::clone(self);
+            let path = self.home.as_ref().map(OwnPath::new).transpose().map_err(io::Error::other)?;
+            let (server, hand) = (Arc::clone(self), Hand::new(self.node, path));
             let thread = std::thread::Builder::new().name(format!("dm-calls-{number}"));
-            threads.threads.push(thread.spawn(move || server.attend())?);
+            threads.threads.push(thread.spawn(move || server.attend(hand))?);
         }
         Ok(threads)
     }
@@ -294,8 +310,7 @@ impl CallServer {
         2 * self.receive_count
     }
 
-    fn attend(&self) {
-        let mut hand = Hand::new(self.node);
+    fn attend(&self, mut hand: Hand) {
         let mut idle_since = Instant::now();
         while !self.stops.load(Ordering::SeqCst) {
             if self.turn(&mut hand) > 0 {
@@ -419,6 +434,10 @@ impl CallServer {
         let (begun, bytes, head_of_reply) = if callee == Callee::MEMORY_NODE {
             self.counters.searches_total.fetch_add(1, Ordering::Relaxed);
             let (bytes, service_ns) = searcher.serve(&self.region, request, &mut answer[..answer_bytes]);
+            if searcher.writer.as_mut().is_some_and(OwnPath::take_lost) {
+                begun.end(Sends::cut_off);
+                return self.has_failed(terms.number);
+            }
             (begun, bytes, ReplyMessage { id, is_served: true, queued, service_ns })
         } else {
             match self.relays.pass_on(&call, request, begun, queued) {

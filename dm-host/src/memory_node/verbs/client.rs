@@ -149,6 +149,7 @@ impl Peer {
             device_bytes: 0,
             device_key: 0,
             masked_atomics,
+            calls_change: false,
             base: 0,
             registration_bytes: region_bytes.next_power_of_two().max(OVERLAP_BYTES),
             keys: vec![1],

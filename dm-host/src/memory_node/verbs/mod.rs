@@ -21,7 +21,7 @@
 //! - [`settings`]: command line and file. `registered`: the region, registered.
 //! - `server`: sessions, queue pairs, fencing.
 //! - `call_server`: the threads that answer calls. `call_wire`: their messages. `gate`: when calls begin and end.
-//!   `relays`: calls that one compute node executes for another. `planted`: bugs
+//!   `own_path`: how they change the region. `relays`: calls that one compute node executes for another. `planted`: bugs
 //!   that unit tests plant.
 //! - [`client`]: the compute process's end.
 
@@ -29,6 +29,7 @@ mod call_server;
 pub(crate) mod call_wire;
 pub mod client;
 mod gate;
+mod own_path;
 pub(crate) mod planted;
 mod registered;
 mod relays;
@@ -49,6 +50,7 @@ use crate::region::layout::DEVICE_BYTES_DEFAULT;
 use crate::region::{LineMode, Region, RegionSpec};
 use call_server::CallServer;
 use dm_core::verbs::NodeId;
+use own_path::Home;
 use registered::Registered;
 use server::Server;
 use std::error::Error;
@@ -119,7 +121,7 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let pages = region.pages().to_string();
     let registered = Registered::new(region, &device, settings.registration_size, device_bytes)?;
     let (device_bytes, device_key) = registered.device();
-    let welcome = Welcome {
+    let mut welcome = Welcome {
         ticket: 0,
         node,
         nodes,
@@ -128,16 +130,21 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
         device_bytes,
         device_key,
         masked_atomics: device.limits().masked_atomics,
+        calls_change: false,
         base: registered.base(),
         registration_bytes: registered.piece_bytes(),
         keys: registered.keys(),
     };
     let secured = if secret.is_some() { "secret" } else { "INSECURE: every client that can connect is let in" };
     let counters = Arc::default();
-    let calls = match arguments.call_threads {
-        0 => None,
-        _ => CallServer::new(&device, NodeId(node), registered.region(), &counters)?,
+    let calls = if arguments.call_threads == 0 {
+        None
+    } else {
+        let (device, address) = (Arc::clone(&device), chosen.address.ip());
+        let home = Home { device, address, welcome: Arc::new(welcome.clone()), mtu };
+        CallServer::new(home, NodeId(node), registered.region(), &counters)?
     };
+    welcome.calls_change = calls.as_ref().is_some_and(|calls| calls.changes());
     let threads = calls.as_ref().map(|calls| calls.start(arguments.call_threads.into())).transpose()?;
     let server = Server::new(welcome, secret, &device, mtu, counters, calls)?;
     let listener = TcpListener::bind(chosen.address).map_err(|source| VerbsError::Call {
@@ -161,12 +168,13 @@ pub(super) fn run(arguments: &Arguments, stop: BorrowedFd<'_>) -> Result<(), Box
     let guarantees = profile.guarantees();
     let asserted: Vec<_> = guarantees.asserted.names().collect();
     let atomics = if limits.atomics_global { "towards processors, too" } else { "among queue pairs of this device" };
+    let changes = if server.welcome.calls_change { "device" } else { "none" };
     // The process that started the daemon may have closed its end of the pipe; that is no reason to stop.
     let _ = writeln!(
         std::io::stdout(),
         "READY node={node} nodes={nodes} incarnation={incarnation} region_bytes={size} device_bytes={device_bytes} listen={} device={} port={port} \
          gid_index={} gid_type={:?} mtu={} reads_in_flight={} registrations={} registered_ms={} memory={} access={secured:?} \
-         profile={} metrics={metrics} ({pages}; atomics {atomics}; asserted by the profile: {})",
+         profile={} changes={changes} metrics={metrics} ({pages}; atomics {atomics}; asserted by the profile: {})",
         chosen.address,
         device.name(),
         chosen.gid.index,

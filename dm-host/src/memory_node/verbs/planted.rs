@@ -7,6 +7,8 @@ pub(crate) enum Planted {
     CreditLeak,
     /// A late reply is taken for that of the call which has its credit now.
     LateReplyTaken,
+    /// A call that was given up counts as one that is not executed any more.
+    LeftCallForgotten,
     /// A call that waited is begun after its compute node was fenced off.
     HandlerAfterFence,
     /// A fence is confirmed while a call is running.

@@ -214,6 +214,8 @@ pub struct Welcome {
     pub device_key: u32,
     /// Whether its device executes masked atomics.
     pub masked_atomics: bool,
+    /// Whether its processor changes leaves for calls, by WRITEs of its device.
+    pub calls_change: bool,
     /// Address of its region.
     pub base: u64,
     /// Bytes from the beginning of one registration of the region to that of the next; each reaches [`OVERLAP_BYTES`]
@@ -242,7 +244,7 @@ impl Welcome {
             base: self.base.into(),
             registration_bytes: self.registration_bytes.into(),
             keys: (self.keys.len() as u64).into(),
-            features: u32::from(self.masked_atomics).into(),
+            features: (u32::from(self.masked_atomics) | u32::from(self.calls_change) << 1).into(),
             zero: U32::ZERO,
         };
         let mut bytes = frame.as_bytes().to_vec();
@@ -272,6 +274,7 @@ impl Welcome {
             device_bytes: frame.device_bytes.get(),
             device_key: frame.device_key.get(),
             masked_atomics: frame.features.get() & 1 != 0,
+            calls_change: frame.features.get() & 2 != 0,
             base: frame.base.get(),
             registration_bytes: frame.registration_bytes.get(),
             keys: Vec::new(),
@@ -379,6 +382,7 @@ mod tests {
             device_bytes: 0,
             device_key: 0,
             masked_atomics: true,
+            calls_change: true,
             base: 0x7000_0000_0000,
             registration_bytes: 4 << 20,
             keys: vec![5, 6, 7],
