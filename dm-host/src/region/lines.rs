@@ -254,14 +254,11 @@ impl Area<'_> {
         let (first, last) = (offset / LINE_BYTES as u64, (offset + bytes as u64 - 1) / LINE_BYTES as u64);
         if let Some(sequences) = &self.sequences {
             const WORDS: u64 = (LINE_BYTES / size_of::<u32>()) as u64;
-            let (first, last) = ((sequences.first_line + first) / WORDS, (sequences.first_line + last) / WORDS);
-            for line in first..=last {
+            each((sequences.first_line + first) / WORDS, (sequences.first_line + last) / WORDS, |line| {
                 visit(Line::Sequences(sequences.words.wrapping_add((line * WORDS) as usize)));
-            }
+            });
         }
-        for line in first..=last {
-            visit(Line::Data(self.base.wrapping_add((line * LINE_BYTES as u64) as usize)));
-        }
+        each(first, last, |line| visit(Line::Data(self.base.wrapping_add((line * LINE_BYTES as u64) as usize))));
     }
 
     /// Completes the WRITE of the line that the writer of `slot` died in, if it died in one, in a file of `lines`
@@ -275,6 +272,17 @@ impl Area<'_> {
         // SAFETY: the sequence words and slots are there by the contract of `new`; the rest is the caller's contract.
         unsafe { sequence::release_dead(sequences, slot, lines, line_at) }
     }
+}
+
+/// Calls `visit` with each number from `first` to `last`. A range with its end takes twice the instructions for each.
+#[inline]
+fn each(first: u64, last: u64, mut visit: impl FnMut(u64)) {
+    let mut number = first;
+    while number < last {
+        visit(number);
+        number += 1;
+    }
+    visit(number);
 }
 
 #[cfg(test)]

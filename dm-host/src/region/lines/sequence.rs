@@ -194,12 +194,15 @@ const COVERED_LINES: usize = 6;
 #[inline]
 unsafe fn read_group(sequences: &Sequences, base: *const u8, offset: u64, out: &mut [u8]) -> bool {
     let first = sequences.first_line + offset / LINE_BYTES as u64;
+    let lines = out.len() / LINE_BYTES;
+    // SAFETY: the lines are inside the area: there is a word for each, 4-byte aligned, only ever accessed as an atomic.
+    let words = unsafe {
+        std::slice::from_raw_parts(sequences.words.add(first as usize).cast_const().cast::<AtomicU32>(), lines)
+    };
     let mut before = [0; GROUP_LINES];
-    let before = &mut before[..out.len() / LINE_BYTES];
     let mut busy = 0;
-    for (line, value) in (first..).zip(&mut *before) {
-        // SAFETY: the line is inside the area.
-        *value = unsafe { word_of(sequences, line) }.load(Ordering::Acquire);
+    for (word, value) in words.iter().zip(&mut before) {
+        *value = word.load(Ordering::Acquire);
         busy |= *value & 1;
     }
     if busy != 0 {
@@ -208,9 +211,8 @@ unsafe fn read_group(sequences: &Sequences, base: *const u8, offset: u64, out: &
     // SAFETY: `out.len()` bytes inside the area.
     unsafe { copy::read(base.wrapping_add(offset as usize), out.as_mut_ptr(), out.len()) };
     fence(Ordering::Acquire);
-    // SAFETY: the lines are inside the area.
-    let changed = |(line, value): (u64, &u32)| unsafe { word_of(sequences, line) }.load(Ordering::Relaxed) ^ value;
-    (first..).zip(&*before).map(changed).fold(0, |all, bits| all | bits) == 0
+    let changed = |(word, value): (&AtomicU32, &u32)| word.load(Ordering::Relaxed) ^ value;
+    words.iter().zip(&before).map(changed).fold(0, |all, bits| all | bits) == 0
 }
 
 /// Copies line by line, waiting for each as long as needed.
@@ -346,10 +348,8 @@ mod copy {
                 return;
             }
             if bytes.is_multiple_of(LINE_BYTES) && std::arch::is_x86_feature_detected!("avx") {
-                for line in (0..bytes).step_by(LINE_BYTES) {
-                    // SAFETY: AVX is there; pieces that are multiples of a line are aligned ones, inside the range.
-                    unsafe { read_avx(from.wrapping_add(line), to.wrapping_add(line)) };
-                }
+                // SAFETY: AVX is there; pieces that are multiples of a line are aligned ones, inside the range.
+                unsafe { read_avx(from, to, bytes / LINE_BYTES) };
                 return;
             }
         }
@@ -357,31 +357,34 @@ mod copy {
         unsafe { vector::read_words(from, to, bytes) }
     }
 
-    /// Copies one whole line in four aligned 16-byte loads, which are atomic on every processor with AVX (Intel SDM
+    /// Copies whole lines, each in four aligned 16-byte loads, which are atomic on every processor with AVX (Intel SDM
     /// vol. 3, section 9.1.1; AMD promises the same): words do not tear.
     ///
     /// # Safety
     ///
-    /// `from` is a mapped aligned line; 64 bytes from `to` are the caller's.
+    /// `from` begins so many mapped aligned lines; as many bytes from `to` on are the caller's.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx")]
-    unsafe fn read_avx(from: *const u8, to: *mut u8) {
-        // SAFETY: loads of a mapped line, expressible as relaxed atomic loads; stores into what the caller owns. The
-        // VEX encoding of 16-byte moves leaves no dirty upper halves behind.
-        unsafe {
-            std::arch::asm!(
-                "vmovdqa xmm0, [{from}]",
-                "vmovdqa xmm1, [{from} + 16]",
-                "vmovdqa xmm2, [{from} + 32]",
-                "vmovdqa xmm3, [{from} + 48]",
-                "vmovdqu [{to}], xmm0",
-                "vmovdqu [{to} + 16], xmm1",
-                "vmovdqu [{to} + 32], xmm2",
-                "vmovdqu [{to} + 48], xmm3",
-                from = in(reg) from, to = in(reg) to,
-                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-                options(nostack, preserves_flags),
-            );
+    unsafe fn read_avx(from: *const u8, to: *mut u8, lines: usize) {
+        for at in (0..lines).map(|line| line * LINE_BYTES) {
+            let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
+            // SAFETY: loads of a mapped line, expressible as relaxed atomic loads; stores into what the caller owns. The
+            // VEX encoding of 16-byte moves leaves no dirty upper halves behind.
+            unsafe {
+                std::arch::asm!(
+                    "vmovdqa xmm0, [{from}]",
+                    "vmovdqa xmm1, [{from} + 16]",
+                    "vmovdqa xmm2, [{from} + 32]",
+                    "vmovdqa xmm3, [{from} + 48]",
+                    "vmovdqu [{to}], xmm0",
+                    "vmovdqu [{to} + 16], xmm1",
+                    "vmovdqu [{to} + 32], xmm2",
+                    "vmovdqu [{to} + 48], xmm3",
+                    from = in(reg) from, to = in(reg) to,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    options(nostack, preserves_flags),
+                );
+            }
         }
     }
 
@@ -399,7 +402,7 @@ mod copy {
             let line = Line(std::array::from_fn(|at| at as u8));
             let mut out = [0; 66];
             // SAFETY: AVX is there, the line is aligned, 64 bytes from the second of `out` are inside.
-            unsafe { super::read_avx(line.0.as_ptr(), out.as_mut_ptr().add(1)) };
+            unsafe { super::read_avx(line.0.as_ptr(), out.as_mut_ptr().add(1), 1) };
             assert_eq!(out[1..65], line.0);
             assert_eq!((out[0], out[65]), (0, 0));
         }
