@@ -54,7 +54,8 @@ impl Span {
     /// Its bytes.
     #[inline]
     pub fn of(self, scratch: &[u8]) -> &[u8] {
-        scratch.get(self.at..self.end()).unwrap_or_default()
+        // Two cuts take fewer instructions than one, in which both ends are compared with each other, too.
+        scratch.get(self.at..).and_then(|scratch| scratch.get(..self.bytes)).unwrap_or_default()
     }
 
     /// Its bytes, to be changed.

@@ -15,6 +15,25 @@ use crate::operation::{OpError, Operation, Outcome};
 use crate::registry::KEY_BYTES_MAX;
 use core::cmp::Ordering;
 
+/// Bytes that all keys below a node have, at the places that the mask shows.
+pub(crate) struct Turns {
+    bytes: [u8; KEY_BYTES_MAX],
+    mask: [u8; KEY_BYTES_MAX],
+}
+
+impl Turns {
+    /// Whether a key has them.
+    #[inline]
+    fn are_in(&self, key: &[u8]) -> bool {
+        // Keys of eight bytes are the common case: one comparison.
+        if let Ok(key) = <[u8; 8]>::try_from(key) {
+            let first = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            return (u64::from_le_bytes(key) ^ first(&self.bytes)) & first(&self.mask) == 0;
+        }
+        key.iter().zip(&self.bytes).zip(&self.mask).all(|((key, byte), mask)| (key ^ byte) & mask == 0)
+    }
+}
+
 /// Scans in any radix tree.
 pub(crate) trait Scan<'s>: Walk<'s> {
     /// Steps: READ root slot; down along the lower bound, a READ a node; from there on in ascending order, leaves of a
@@ -77,18 +96,20 @@ pub(crate) trait Scan<'s>: Walk<'s> {
         Ok(Outcome::Page { records: records as u32, more: false })
     }
 
-    /// Where keys below a path of `levels` nodes have the bytes of the slots that lead from node to node, and these bytes. The nodes'
-    /// headers have the bytes in between. `None`: no key has them.
-    fn turns(&self, scratch: &[u8], levels: usize) -> Option<heapless::Vec<(usize, u8), KEY_BYTES_MAX>> {
+    /// What the keys below a path of `levels` nodes have: the bytes of the slots that lead from node to node. The nodes' headers
+    /// have the bytes in between. `None`: no key has them.
+    fn turns(&self, scratch: &[u8], levels: usize) -> Option<Turns> {
         let level = |i: usize| {
             let at = self.tree().scratch.level(i).at;
             Level::from_words([word(scratch, at), word(scratch, at + 8)])
         };
-        let turned = |below: usize| {
-            let at = usize::from(level(below).begin).checked_sub(1)?;
-            Some((at, u8::try_from(level(below - 1).next.checked_sub(1)?).ok()?))
-        };
-        (1..levels).map(turned).collect()
+        let mut turns = Turns { bytes: [0; KEY_BYTES_MAX], mask: [0; KEY_BYTES_MAX] };
+        for below in 1..levels {
+            let at = usize::from(level(below).begin).checked_sub(1).filter(|at| *at < self.plan().key_bytes)?;
+            *turns.bytes.get_mut(at)? = u8::try_from(level(below - 1).next.checked_sub(1)?).ok()?;
+            *turns.mask.get_mut(at)? = u8::MAX;
+        }
+        Some(turns)
     }
 
     /// Copies the records of the valid leaf images that the scan wants onto the page. A path of `levels` nodes led to these
@@ -114,43 +135,42 @@ pub(crate) trait Scan<'s>: Walk<'s> {
             let last = usize::from(children.depth).checked_sub(1);
             let is_on_path = |key: &[u8], leaf: Slot| {
                 levels == 0
-                    || turns.as_ref().is_some_and(|turns| turns.iter().all(|(at, byte)| key.get(*at) == Some(byte)))
+                    || turns.as_ref().is_some_and(|turns| turns.are_in(key))
                         && last.is_some_and(|at| key.get(at) == Some(&leaf.partial()))
             };
-            for i in 0..children.count {
-                let image = self.tree().scratch.leaf(i).of(front);
+            let (key_bytes, record_bytes) = (self.plan().key_bytes, self.plan().key_bytes + self.plan().value_bytes);
+            let Some((done, free)) = page.split_at_mut_checked(*records * record_bytes) else { return Ok(true) };
+            let mut before = done.len().checked_sub(record_bytes).and_then(|at| done.get(at..at + key_bytes));
+            let mut places = free.chunks_exact_mut(record_bytes.max(1)).take(limit.saturating_sub(*records));
+            let images = self.tree().scratch.leaves(front, children.count);
+            for (i, (leaf, image)) in children.leaves.iter().zip(images).enumerate() {
                 let key = self.leaf_key(image);
-                let leaf = children.leaves.get(i).copied().unwrap_or_default();
-                if !is_on_path(key, leaf) {
-                    return Err(self.corrupt_leaf(leaf, ANOTHER_PREFIX));
+                if !is_on_path(key, *leaf) {
+                    return Err(self.corrupt_leaf(*leaf, ANOTHER_PREFIX));
                 }
                 if operation.bounded && compare(key, high).is_ge() {
                     return Ok(true);
                 }
-                let is_wanted = match compare(key, low) {
-                    Ordering::Less => false,
-                    Ordering::Equal => !operation.after,
-                    Ordering::Greater => true,
-                };
-                if valid >> i & 1 == 0 || !is_wanted || *records >= limit {
+                // Keys ascend: behind a record there is none below the lower bound.
+                let is_wanted = before.is_some()
+                    || match compare(key, low) {
+                        Ordering::Less => false,
+                        Ordering::Equal => !operation.after,
+                        Ordering::Greater => true,
+                    };
+                if valid >> i & 1 == 0 || !is_wanted {
                     continue;
                 }
-                let before = records.checked_sub(1).map(|last| self.plan().record(last).start - self.plan().page.start);
-                if let Some(at) = before
-                    && page.get(at..at + key.len()).is_none_or(|before| compare(before, key).is_ge())
-                {
-                    return Err(self.corrupt_leaf(leaf, NOT_ASCENDING));
+                let Some((to_key, to_value)) = places.next().and_then(|place| place.split_at_mut_checked(key_bytes))
+                else {
+                    continue;
+                };
+                if before.is_some_and(|before| compare(before, key).is_ge()) {
+                    return Err(self.corrupt_leaf(*leaf, NOT_ASCENDING));
                 }
-                let range = self.plan().record(*records);
-                let at = range.start - self.plan().page.start;
-                let Some(record) = page.get_mut(at..at + range.len()) else { return Ok(true) };
-                let Some((to_key, to_value)) = record.split_at_mut_checked(key.len()) else { return Ok(true) };
+                before = Some(key);
                 copy(to_key, key);
-                if let (Some(to), Some(from)) =
-                    (to_value.get_mut(..self.plan().value_bytes), self.leaf_value(image).get(..self.plan().value_bytes))
-                {
-                    copy(to, from);
-                }
+                copy(to_value, self.leaf_value(image));
                 *records += 1;
             }
             Ok(false)

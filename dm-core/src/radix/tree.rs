@@ -79,6 +79,14 @@ impl Scratch {
         Span::new(self.leaves_at, self.leaf_stride).nth(i)
     }
 
+    /// The first `count` leaf images, if the scratch has as many.
+    #[inline]
+    pub(crate) fn leaves<'b>(&self, scratch: &'b [u8], count: usize) -> impl Iterator<Item = &'b [u8]> {
+        // Cut once: a step to the next one adds a number.
+        let images = Span::new(self.leaves_at, count * self.leaf_stride).of(scratch);
+        images.chunks_exact(self.leaf_stride.max(1))
+    }
+
     /// The node image for `level` of a walk, with room for the largest node.
     #[inline]
     pub const fn node(&self, level: usize) -> Span {

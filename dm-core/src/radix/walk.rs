@@ -252,16 +252,18 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
             Children { leaves: [Slot::EMPTY; LEAVES_AT_ONCE_MAX], count: 0, depth, node: None, next: 256 };
         for slot in node.slots_from(from) {
             let byte = slot.partial();
+            if let Some(place) = slot.leaf_place()
+                && self.tree().is_inside(place, self.place_bytes())
+            {
+                let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max) else {
+                    children.next = u16::from(byte);
+                    return Ok(children);
+                };
+                *to = slot;
+                children.count += 1;
+                continue;
+            }
             match slot.child() {
-                Ok(Child::Leaf(place)) if self.tree().is_inside(place, self.place_bytes()) => {
-                    let Some(to) = children.leaves.get_mut(children.count).filter(|_| children.count < leaves_max)
-                    else {
-                        children.next = u16::from(byte);
-                        return Ok(children);
-                    };
-                    *to = slot;
-                    children.count += 1;
-                }
                 Ok(Child::Node(kind, place)) if self.tree().is_inside(place, kind.bytes()) => {
                     if children.count > 0 {
                         children.next = u16::from(byte);
@@ -282,7 +284,7 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     fn push_leaves(&self, lane: &Lane<'_>, children: &Children) {
         let mut run: Option<(Place, Request)> = None;
         for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
-            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+            let Some(place) = leaf.leaf_place() else { continue };
             let next = place.plus(self.place_bytes());
             match &mut run {
                 Some((end, read)) if *end == place => {
@@ -309,9 +311,18 @@ pub(crate) trait Walk<'s>: RadixLeaf<'s> {
     async fn read_leaves(&self, lane: &Lane<'_>, children: &Children, locks: bool) -> Result<u64, Interrupt> {
         self.push_leaves(lane, children);
         lane.port().submit().await?;
-        let mut valid = 0;
-        for (i, leaf) in children.leaves.iter().enumerate().take(children.count) {
-            let Ok(Child::Leaf(place)) = leaf.child() else { continue };
+        // All of them in one look at the scratch. What is not whole is looked at again, one by one.
+        let (mut valid, mut others) = (0_u64, 0_u64);
+        lane.port().with(|scratch| {
+            for (i, image) in self.tree().scratch.leaves(scratch, children.count).enumerate() {
+                match self.state(image) {
+                    Ok(state) => valid |= u64::from(state == LeafState::Valid) << i,
+                    Err(_) => others |= 1 << i,
+                }
+            }
+        });
+        for i in Bits(others).map(usize::from) {
+            let Some(place) = children.leaves.get(i).and_then(|leaf| leaf.leaf_place()) else { continue };
             let mut tries = 0;
             loop {
                 match lane.port().with(|scratch| self.state(self.tree().scratch.leaf(i).of(scratch))) {

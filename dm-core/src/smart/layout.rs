@@ -155,13 +155,13 @@ impl LeafShape {
     /// The key of an image.
     #[inline]
     pub fn key<'a>(&self, image: &'a [u8]) -> &'a [u8] {
-        image.get(self.key_at..self.key_at + self.key_bytes).unwrap_or_default()
+        image.get(self.key_at..).and_then(|image| image.get(..self.key_bytes)).unwrap_or_default()
     }
 
     /// The value of an image.
     #[inline]
     pub fn value<'a>(&self, image: &'a [u8]) -> &'a [u8] {
-        image.get(VALUE_AT..VALUE_AT + self.value_bytes).unwrap_or_default()
+        image.get(VALUE_AT..).and_then(|image| image.get(..self.value_bytes)).unwrap_or_default()
     }
 }
 
