@@ -48,6 +48,8 @@ pub enum DecodeError {
 impl DecodeError {
     /// An entry that is not in use is zero, in every kind of leaf. If it is not, it may be one that was.
     pub(crate) const UNUSED_NOT_ZERO: Self = Self::Corrupt("bytes of a record in an entry that is not in use");
+    /// A leaf has each key once, and only keys within its fences.
+    pub(crate) const TWICE_OR_OUTSIDE: Self = Self::Corrupt("a key twice in one leaf, or outside its leaf's fences");
 }
 
 /// A driver's call of a [`Port`](crate::port::Port) that does not follow the order of the port's documentation. Except

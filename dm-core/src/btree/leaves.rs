@@ -102,14 +102,14 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
     }
 
     /// Whether an image with one node version has every record that was there throughout the READ.
-    fn whole(&self, image: &[u8]) -> Result<(), DecodeError>;
+    fn whole(&self, look: Look<'_>) -> Result<(), DecodeError>;
 
     /// Writes the slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order, each key once; returns how many.
     fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize;
 
-    /// Copies the record of `slot`, key and value, out.
-    fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]);
+    /// Copies the first `bytes` of the records of `slots`, each a key and a value, out, one behind the other.
+    fn read_records(&self, look: Look<'_>, slots: &[u16], bytes: usize, out: &mut [u8]);
 
     /// Checks every invariant of a quiet leaf, of which `image` has [`Leaves::walk_bytes`]; returns its records.
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError>;

@@ -19,6 +19,7 @@ use super::walk::Walk;
 use crate::btree::sweep::TreeLocks;
 use crate::lane::interrupt::Interrupt;
 use crate::lane::{Lane, NO_DEADLINE_NS};
+use crate::layout::stripes::Look;
 use crate::layout::{LINE_BYTES, stripes, word_at};
 use crate::locks::kind::LockKind;
 use crate::locks::protocol::{Held, Locks};
@@ -188,7 +189,7 @@ pub(crate) trait Merge<'s>: Walk<'s> + Leaves<'s, Router: Unlink> {
         for (image, address) in [(&*left, pair.left), (&*right, pair.right)] {
             let sound = stripes::node_version(image).is_some()
                 && self.is_leaf(&Header::read(image), address) == Some(NodeFlags::empty())
-                && self.whole(image).is_ok();
+                && Look::at(image, |look| self.whole(look)).is_ok();
             if !sound {
                 return None;
             }

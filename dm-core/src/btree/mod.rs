@@ -52,6 +52,7 @@ pub(crate) mod marks;
 pub mod merge;
 pub mod mutants;
 pub mod node;
+pub(crate) mod order;
 pub mod orphans;
 pub mod owner_tag;
 pub mod read;

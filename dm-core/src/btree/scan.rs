@@ -197,11 +197,11 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
         bound: &Range<usize>,
         progress: &mut Progress,
     ) -> Result<Option<Taken>, Interrupt> {
-        let visit = self.visit(lane, bound, |image, _, _| self.whole(image), &(0..0)).await?;
+        let visit = self.visit(lane, bound, |image, _, _| Look::at(image, |look| self.whole(look)), &(0..0)).await?;
         if visit.is_none() {
             return Ok(None);
         }
-        Ok(Some(lane.port().with(|scratch| self.take(scratch, 0, operation, bound, progress))))
+        Ok(lane.port().with(|scratch| self.take(scratch, 0, (operation, bound), progress, |_, _| true)))
     }
 
     /// The leaf that covers the bound and those behind it (downwards, in front of it), as the cached parent names them, if the
@@ -279,16 +279,13 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 break;
             }
             let wanted = self.leaf_wanted(address);
-            let taken = port.with(|scratch| {
-                let mut room = [0; KEY_BYTES_MAX];
-                let key = key_of(scratch, bound, &mut room);
-                let image = self.tree().leaf_image(1 + i).of(scratch);
-                if planted(Mutant::SCAN_UNCHECKED) || progress.down && planted(Mutant::SCAN_DOWN_UNCHECKED) {
-                    return Some(self.take(scratch, 1 + i, operation, bound, progress));
-                }
-                let sound = judge_leaf(image, &wanted, key, |image| self.whole(image));
-                matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, 1 + i, operation, bound, progress))
-            });
+            let down = progress.down;
+            let is_sound = |look: Look<'_>, key: &[u8]| {
+                planted(Mutant::SCAN_UNCHECKED)
+                    || down && planted(Mutant::SCAN_DOWN_UNCHECKED)
+                    || matches!(judge_leaf(look.image, &wanted, key, |_| self.whole(look)), Ok(Ok(())))
+            };
+            let taken = port.with(|scratch| self.take(scratch, 1 + i, (operation, bound), progress, is_sound));
             let Some(taken) = taken else { break };
             last = Ok(taken);
             if Self::page(progress, taken).is_some() {
@@ -299,37 +296,39 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
     }
 
     /// Copies the records of the leaf in node image `i` from the bound on into the page, and moves the bound to the
-    /// leaf's high fence. Downwards, copies those from the bound down, and moves it below the leaf's low fence.
+    /// leaf's high fence. Downwards, copies those from the bound down, and moves it below the leaf's low fence. `None`: the
+    /// image is not sound; `is_sound` gets it with the bound.
     fn take(
         &self,
         scratch: &mut [u8],
         i: usize,
-        operation: &Operation,
-        bound: &Range<usize>,
+        (operation, bound): (&Operation, &Range<usize>),
         progress: &mut Progress,
-    ) -> Taken {
-        let (mut low, mut high) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
+        is_sound: impl FnOnce(Look<'_>, &[u8]) -> bool,
+    ) -> Option<Taken> {
+        let (mut key, mut low, mut high) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
+        let key = key_of(scratch, bound, &mut key);
         let (low, high) = if progress.down {
             let (low, high) =
                 (key_of(scratch, &self.plan().key, &mut low), high.get_mut(..bound.len()).unwrap_or_default());
-            high.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
+            high.copy_from_slice(key);
             // Exclusive, as upwards.
             let is_bounded = node::step_up(high);
             (low, is_bounded.then_some(&*high))
         } else {
             let is_inverted = || scratch.get(self.plan().key_high.clone()) <= scratch.get(self.plan().key.clone());
             let is_bounded = operation.bounded && !(planted(Mutant::INVERTED_SCAN_UNBOUNDED) && is_inverted());
-            let high = key_of(scratch, &self.plan().key_high, &mut high);
-            (key_of(scratch, bound, &mut low), is_bounded.then_some(high))
+            (key, is_bounded.then(|| key_of(scratch, &self.plan().key_high, &mut high)))
         };
         let Some((front, page)) = scratch.split_at_mut_checked(self.plan().page.start) else {
-            return Taken { full: false, last: true, sibling: Address::NULL };
+            return Some(Taken { full: false, last: true, sibling: Address::NULL });
         };
         let image = self.tree().leaf_image(i).of(front);
-        let full = Look::at(image, |look| self.take_records(look, page, (low, high), progress));
+        let full =
+            Look::at(image, |look| is_sound(look, key).then(|| self.take_records(look, page, (low, high), progress)))?;
         let mut fence = [0; KEY_BYTES_MAX];
         let Some(fence) = fence.get_mut(..bound.len()) else {
-            return Taken { full, last: true, sibling: Address::NULL };
+            return Some(Taken { full, last: true, sibling: Address::NULL });
         };
         if progress.down {
             node::read_low(image, fence);
@@ -337,7 +336,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             if !last && !full {
                 front.get_mut(bound.clone()).unwrap_or_default().copy_from_slice(fence);
             }
-            return Taken { full, last, sibling: Address::NULL };
+            return Some(Taken { full, last, sibling: Address::NULL });
         }
         let bounded = node::read_high(image, fence);
         let sibling = Header::read(image).sibling;
@@ -348,7 +347,7 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
                 place.copy_from_slice(fence);
             }
         }
-        Taken { full, last, sibling }
+        Some(Taken { full, last, sibling })
     }
 
     /// Copies the records of a leaf from `low` on and below `high` into the page. Returns whether the page is full before the leaf
@@ -366,42 +365,35 @@ pub(crate) trait Scan<'s>: Leaves<'s> {
             count = self.sorted(look, [0; KEY_BYTES_MAX].get(..low.len()).unwrap_or_default(), high, &mut slots);
         }
         let count = if planted(Mutant::LEAF_TAKEN_IN_PART) { count.min(63) } else { count };
-        if progress.down {
-            slots[..count].reverse();
+        let mut slots = slots.get(..count).unwrap_or_default();
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = key.get_mut(..low.len()).unwrap_or_default();
+        if planted(Mutant::LARGEST_KEY_LEFT_OUT)
+            && let Some((&slot, rest)) = slots.split_last()
+        {
+            self.read_records(look, &[slot], key.len(), key);
+            slots = if key.iter().all(|byte| *byte == u8::MAX) { rest } else { slots };
         }
-        let mut slots = &slots[..count];
+        if progress.after
+            && let Some((&slot, rest)) = slots.split_first()
+        {
+            self.read_records(look, &[slot], key.len(), key);
+            slots = if *key == *low { rest } else { slots };
+        }
+        // As many as the page has room for, and their place in it.
+        let room = progress.wanted - progress.records;
+        let (taken, begin) = if progress.down {
+            let taken = slots.len().saturating_sub(room);
+            (slots.get(taken..), room.saturating_sub(slots.len()))
+        } else {
+            (slots.get(..room), progress.records)
+        };
+        let taken = taken.unwrap_or(slots);
         let record_bytes = self.plan().key_bytes + self.plan().value_bytes;
-        let mut before = None;
-        while let Some((&slot, rest)) = slots.split_first() {
-            if progress.records == progress.wanted {
-                return true;
-            }
-            slots = rest;
-            let place = progress.place(progress.records);
-            let Some(record) = page.get_mut(place * record_bytes..(place + 1) * record_bytes) else {
-                return true;
-            };
-            self.read_record(look, slot as usize, record);
-            if progress.after && record.starts_with(low) {
-                continue;
-            }
-            if planted(Mutant::LARGEST_KEY_LEFT_OUT)
-                && record.iter().take(self.plan().key_bytes).all(|byte| *byte == u8::MAX)
-            {
-                continue;
-            }
-            // Entries are whole one by one. A READ may meet a key's entry before a delete, and another entry of that
-            // key after the next insert. Both were current in this call; one of them is enough. The first eight bytes
-            // nearly always tell that two keys differ: a call of memcmp for each record took 11 instructions more.
-            let word = record.first_chunk::<8>().copied();
-            let key = |number: usize| page.get(progress.place(number) * record_bytes..)?.get(..self.plan().key_bytes);
-            let is_twin = word == before && progress.records > 0 && key(progress.records - 1) == key(progress.records);
-            before = word;
-            if !is_twin {
-                progress.records += 1;
-            }
-        }
-        false
+        let records = page.get_mut(begin * record_bytes..).unwrap_or_default();
+        self.read_records(look, taken, record_bytes, records);
+        progress.records += taken.len();
+        taken.len() < slots.len()
     }
 }
 

@@ -41,10 +41,11 @@ mod change;
 mod shape;
 
 use crate::btree::node::Header;
+use crate::btree::order::ascending;
 use crate::error::DecodeError;
 use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, Cursor, Look, VERSION_MASK, first_word};
+use crate::layout::stripes::{self, Cursor, Look, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::{Address, GENERATION_MASK};
@@ -140,19 +141,6 @@ const fn state_of(flags: u8) -> State {
         State::Dead
     } else {
         State::Empty
-    }
-}
-
-impl Piece<'_> {
-    #[inline]
-    fn bitmap(&self) -> u16 {
-        let [low, high] = self.bytes.get(1..3).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
-        if self.key_at > 3 { u16::from_le_bytes([low, high]) } else { low.into() }
-    }
-
-    #[inline]
-    fn state(&self) -> State {
-        state_of(self.bytes.get(self.key_at - 1).copied().unwrap_or(0))
     }
 }
 
@@ -343,12 +331,6 @@ impl<'a> Leaf<'a> {
         stripes::compare(self.image, at, value).is_eq()
     }
 
-    /// Copies the record of `slot`, key and value, out.
-    #[inline]
-    pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
-        Look { image: self.image, piece: self.piece }.read(self.shape.entry_at(slot) + self.shape.key_at(), out);
-    }
-
     /// The slot of the neighborhood of `home` in which `key` is in this state. Checks no versions: for images of a
     /// locked leaf.
     #[inline]
@@ -405,20 +387,26 @@ impl<'a> Leaf<'a> {
                 *bits |= 1 << distance;
             }
         };
-        let is_whole = match self.piece {
+        let mut is_whole = true;
+        match self.piece {
             Some(payload) => {
                 let mut lines = stripes::Lines::from(self.image, self.shape.entry_at(0));
-                self.shape.entries_in(payload).all(|(slot, entry)| {
-                    see(slot, entry.bitmap(), (entry.state() != State::Empty).then(|| self.shape.home(entry.key())));
-                    lines.all_repeat(entry.at, entry.bytes)
-                })
+                let (key_at, key_bytes) = (self.shape.key_at(), self.shape.key_bytes);
+                self.shape.entries_in(payload).for_each(|(slot, entry)| {
+                    let home = || match key_bytes {
+                        8 => self.shape.home(&entry.key),
+                        _ => self.shape.home(entry.bytes.get(key_at..key_at + key_bytes).unwrap_or_default()),
+                    };
+                    see(slot, entry.bitmap, (state_of(entry.flags) != State::Empty).then(home));
+                    is_whole &= lines.all_repeat(entry.at, entry.bytes);
+                });
             }
-            None => self.walk(0, self.shape.span).all(|(slot, here)| {
+            None => self.walk(0, self.shape.span).for_each(|(slot, here)| {
                 let is_used = self.state_at(here) != State::Empty;
                 see(slot, self.bitmap_at(here), is_used.then(|| self.home_at(slot, here)));
-                self.is_whole_at(here)
+                is_whole &= self.is_whole_at(here);
             }),
-        };
+        }
         if !is_whole {
             return Err(DecodeError::Torn);
         }
@@ -443,75 +431,19 @@ impl<'a> Leaf<'a> {
     /// Writes the live slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending key
     /// order; returns how many. A key that a reader met twice, before and after a hop, is taken once.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        // Sorted by the first eight bytes of the keys, which decides almost always. The slot lies behind them in one number:
-        // two numbers compare in two instructions.
-        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
-        let slot_of = |entry: u128| entry as u16;
-        let first_of = |entry: u128| (entry >> 16) as u64;
-        let (mut left, mut right) = ([0; KEY_BYTES_MAX], [0; KEY_BYTES_MAX]);
-        let (Some(left), Some(right)) = (left.get_mut(..self.shape.key_bytes), right.get_mut(..self.shape.key_bytes))
-        else {
-            return 0;
-        };
-        let prefix = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let (low_prefix, high_prefix) = (prefix(low), high.map_or(u64::MAX, prefix));
-        let is_long = self.shape.key_bytes > 8;
-        let mut consider = |slot: usize, first: u64, state: State| {
-            if first < low_prefix || first > high_prefix || state != State::Live {
-                return;
-            }
-            // At the bounds the rest of the key decides.
-            if first == low_prefix || first == high_prefix {
-                self.read_key(slot, left);
-                if &*left < low || high.is_some_and(|high| &*left >= high) {
-                    return;
-                }
-            }
-            // It has room: as many as slots.
-            let _ = order.push(u128::from(first) << 16 | slot as u128);
-        };
-        match self.piece {
-            Some(payload) => {
-                for (slot, entry) in self.shape.entries_in(payload) {
-                    consider(slot, first_word(entry.key()).swap_bytes(), entry.state());
-                }
-            }
-            None => {
-                for (slot, here) in self.walk(0, self.shape.span) {
-                    let first = here.forward(self.shape.key_at()).word(self.image).swap_bytes();
-                    consider(slot, first, self.state_at(here));
-                }
-            }
-        }
-        if is_long {
-            order.sort_unstable_by(|a, b| {
-                first_of(*a).cmp(&first_of(*b)).then_with(|| {
-                    self.read_key(slot_of(*a).into(), left);
-                    self.read_key(slot_of(*b).into(), right);
-                    (*left).cmp(&*right)
-                })
-            });
+        let read = |slot: usize, key: &mut [u8]| self.read_key(slot, key);
+        if let Some(payload) = self.piece {
+            let live = |(slot, entry): (usize, Piece<'_>)| {
+                (state_of(entry.flags) == State::Live).then(|| (slot, u64::from_be_bytes(entry.key)))
+            };
+            ascending(self.shape.entries_in(payload).filter_map(live), (low, high), read, slots)
         } else {
-            order.sort_unstable();
+            let live = |(slot, here): (usize, Cursor)| {
+                let key = || here.forward(self.shape.key_at()).word(self.image).swap_bytes();
+                (self.state_at(here) == State::Live).then(|| (slot, key()))
+            };
+            ascending(self.walk(0, self.shape.span).filter_map(live), (low, high), read, slots)
         }
-        let mut count = 0;
-        let mut before: Option<u128> = None;
-        for &entry in &order {
-            if let Some(before) = before
-                && first_of(entry) == first_of(before)
-            {
-                self.read_key(slot_of(before).into(), left);
-                if self.key_is(slot_of(entry).into(), left) {
-                    continue;
-                }
-            }
-            before = Some(entry);
-            if let Some(to) = slots.get_mut(count) {
-                *to = slot_of(entry);
-                count += 1;
-            }
-        }
-        count
     }
 
     /// Checks a quiet leaf with these fences: versions, replicas, every key in its neighborhood and within the fences,
@@ -555,9 +487,8 @@ impl<'a> Leaf<'a> {
         if bits != records + dead {
             return Err(DecodeError::Corrupt("a key without its bit in its home's bitmap"));
         }
-        let mut slots = [0; SPAN_MAX];
-        if self.sorted(low, high, &mut slots) != records {
-            return Err(DecodeError::Corrupt("a key twice in one leaf, or outside its leaf's fences"));
+        if self.sorted(low, high, &mut [0; SPAN_MAX]) != records {
+            return Err(DecodeError::TWICE_OR_OUTSIDE);
         }
         Ok(records as u64)
     }

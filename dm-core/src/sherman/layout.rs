@@ -18,11 +18,12 @@
 //! the bit. So an entry whose bit was lost shows: the walk finds bytes where there should be none.
 
 use crate::btree::node;
+use crate::btree::order::ascending;
 use crate::error::DecodeError;
+use crate::layout::LINE_BYTES;
 use crate::layout::fields::Field;
-use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, Look, VERSION_MASK, first_word};
+use crate::layout::stripes::{self, Bytes, BytesMut, Cursor, LINE_PAYLOAD_BYTES, Look, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
-use crate::registry::KEY_BYTES_MAX;
 use core::ops::Range;
 
 pub use crate::btree::leaves::SPAN_MAX;
@@ -94,10 +95,24 @@ impl LeafShape {
         self.first + slot * self.entry_bytes()
     }
 
-    /// The entries in a payload in one piece, which may be too short.
+    /// Copies the first `bytes` of the records of `slots` out, one behind the other.
     #[inline]
-    fn entries_in<'p>(&self, payload: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
-        payload.get(self.first..).unwrap_or_default().chunks_exact(self.entry_bytes()).take(self.span)
+    pub(crate) fn read_records(&self, look: Look<'_>, slots: &[u16], bytes: usize, out: &mut [u8]) {
+        // A copy: as far as the compiler knows, what is written may be this shape.
+        let shape = *self;
+        look.read_each(slots.iter().map(|slot| shape.entry_at((*slot).into()) + 1), bytes, out);
+    }
+
+    /// The entries in a payload in one piece, which may be too short: their control bytes, and the first eight bytes of their keys.
+    #[inline]
+    fn entries_in(&self, payload: &[u8]) -> impl Iterator<Item = (u8, u64)> {
+        let entries = payload.get(self.first..).unwrap_or_default();
+        let entries = entries.get(..self.span * self.entry_bytes()).unwrap_or(entries);
+        // Cut once: keys have eight bytes at least.
+        entries.chunks_exact(self.entry_bytes()).map_while(|entry| {
+            let [control, key @ ..] = entry.first_chunk::<9>()?;
+            Some((*control, u64::from_le_bytes(*key)))
+        })
     }
 
     /// What a WRITE of one entry covers, relative to the node.
@@ -105,13 +120,6 @@ impl LeafShape {
     pub const fn entry_range(&self, slot: usize) -> Range<usize> {
         stripes::stored_range(self.entry_at(slot), self.entry_bytes())
     }
-}
-
-/// Control byte and key of an entry with a key of eight bytes.
-#[inline]
-fn entry_of_8(entry: &[u8]) -> Option<(u8, u64)> {
-    let (control, rest) = entry.split_first()?;
-    Some((*control, first_word(rest)))
 }
 
 /// An image of a leaf whose node versions agree and whose header was judged.
@@ -148,21 +156,27 @@ impl<'a> Leaf<'a> {
         let entry_bytes = self.shape.entry_bytes();
         let first = self.shape.entry_at(0);
         let end = self.shape.entry_at(self.shape.span);
-        let mut boundary = (first / LINE_PAYLOAD_BYTES + 1) * LINE_PAYLOAD_BYTES;
-        // The entry there, and how much of it lies in front. A division for each line took as long as the rest.
-        let (mut slot, mut before) = ((boundary - first) / entry_bytes, (boundary - first) % entry_bytes);
-        let (entries, rest) = (LINE_PAYLOAD_BYTES / entry_bytes, LINE_PAYLOAD_BYTES % entry_bytes);
+        let line = first / LINE_PAYLOAD_BYTES + 1;
+        let (mut boundary, mut stored) = (line * LINE_PAYLOAD_BYTES, line * LINE_BYTES);
+        // How much of the entry there lies in front. A division for each line took as long as the rest.
+        let (mut before, rest) = ((boundary - first) % entry_bytes, LINE_PAYLOAD_BYTES % entry_bytes);
+        let mut difference = 0;
         while boundary < end {
-            if before != 0 && !self.is_whole(slot) {
-                return Err(DecodeError::Torn);
+            // The line repeats the version of an entry that reaches into it. Usually that begins in the line before.
+            let control = match before {
+                ..=LINE_PAYLOAD_BYTES => stored - before,
+                _ => stripes::stored_offset(boundary - before),
+            };
+            if before != 0 {
+                difference |= self.image.byte_at(stored) >> 4 ^ self.image.byte_at(control) & VERSION_MASK;
             }
-            boundary += LINE_PAYLOAD_BYTES;
-            (slot, before) = (slot + entries, before + rest);
+            (boundary, stored) = (boundary + LINE_PAYLOAD_BYTES, stored + LINE_BYTES);
+            before += rest;
             if before >= entry_bytes {
-                (slot, before) = (slot + 1, before - entry_bytes);
+                before -= entry_bytes;
             }
         }
-        Ok(())
+        if difference == 0 { Ok(()) } else { Err(DecodeError::Torn) }
     }
 
     /// The slot that holds `key`.
@@ -180,88 +194,23 @@ impl<'a> Leaf<'a> {
     }
 
     /// Writes the occupied slots whose keys are not below `low` and, if given, below `high` into `slots`, in ascending
-    /// key order; returns how many.
+    /// key order, each key once; returns how many.
     pub fn sorted(&self, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        if let Ok(low) = <[u8; 8]>::try_from(low) {
-            // An upper bound is as wide as the lower one.
-            let high = high.map(|high| high.first_chunk().map_or(0, |high| u64::from_be_bytes(*high)));
-            return self.sorted_8(u64::from_be_bytes(low), high, slots);
+        let read = |slot: usize, key: &mut [u8]| self.read_key(slot, key);
+        let occupied =
+            |(slot, control, key): (usize, u8, u64)| (control & OCCUPIED != 0).then_some((slot, key.swap_bytes()));
+        if let Some(payload) = self.piece {
+            let keys = self.shape.entries_in(payload).enumerate().map(|(slot, entry)| (slot, entry.0, entry.1));
+            ascending(keys.filter_map(occupied), (low, high), read, slots)
+        } else {
+            let key = |(slot, entry): (usize, Cursor)| (slot, entry.byte(self.image), entry.next_word(self.image));
+            ascending(self.entries().map(key).filter_map(occupied), (low, high), read, slots)
         }
-        let wide = |key: &[u8]| key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let (low_word, high_word) = (wide(low), high.map(wide));
-        // Sorted by the first eight bytes of the keys, which decides almost always.
-        let mut order = heapless::Vec::<(u64, u16), SPAN_MAX>::new();
-        for (slot, entry) in self.entries() {
-            let key = entry.forward(1);
-            let word = key.word(self.image).swap_bytes();
-            let key_at = || self.shape.entry_at(slot) + 1;
-            let inside = entry.byte(self.image) & OCCUPIED != 0
-                && (word > low_word || word == low_word && stripes::compare(self.image, key_at(), low).is_ge())
-                && match (high, high_word) {
-                    (Some(high), Some(high_word)) => {
-                        word < high_word || word == high_word && stripes::compare(self.image, key_at(), high).is_lt()
-                    }
-                    _ => true,
-                };
-            if inside {
-                // It has room: as many as slots.
-                let _ = order.push((word, slot as u16));
-            }
-        }
-        let mut left = [0; KEY_BYTES_MAX];
-        let Some(left) = left.get_mut(..self.shape.key_bytes) else { return 0 };
-        order.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| {
-                self.read_key(a.1 as usize, left);
-                stripes::compare(self.image, self.shape.entry_at(b.1 as usize) + 1, left).reverse()
-            })
-        });
-        for (to, &(_, slot)) in slots.iter_mut().zip(&order) {
-            *to = slot;
-        }
-        order.len()
-    }
-
-    /// The 8-byte case: keys are words, compared together with their slots. A leaf that was loaded or split in order is
-    /// not sorted again.
-    fn sorted_8(&self, low: u64, high: Option<u64>, slots: &mut [u16; SPAN_MAX]) -> usize {
-        let mut order = heapless::Vec::<u128, SPAN_MAX>::new();
-        let (mut last, mut in_order) = (low, true);
-        let mut note = |slot: usize, control: u8, key: u64| {
-            let word = key.swap_bytes();
-            if control & OCCUPIED != 0 && word >= low && high.is_none_or(|high| word < high) {
-                in_order &= word >= last;
-                last = word;
-                // It has room: as many as slots.
-                let _ = order.push(u128::from(word) << 16 | slot as u128);
-            }
-        };
-        match self.piece {
-            Some(payload) => {
-                for (slot, entry) in self.shape.entries_in(payload).enumerate() {
-                    let (control, key) = entry_of_8(entry).unwrap_or_default();
-                    note(slot, control, key);
-                }
-            }
-            None => {
-                for (slot, entry) in self.entries() {
-                    note(slot, entry.byte(self.image), entry.next_word(self.image));
-                }
-            }
-        }
-        if !in_order {
-            order.sort_unstable();
-        }
-        for (to, &entry) in slots.iter_mut().zip(&order) {
-            *to = entry as u16;
-        }
-        order.len()
     }
 
     /// Copies the record of `slot`, key and value, out.
-    #[inline]
     pub(crate) fn read_record(&self, slot: usize, out: &mut [u8]) {
-        Look { image: self.image, piece: self.piece }.read(self.shape.entry_at(slot) + 1, out);
+        stripes::read(self.image, self.shape.entry_at(slot) + 1, out);
     }
 
     /// Checks a quiet leaf with these fences: entries of one WRITE, keys within the fences, none twice, free entries zero.
@@ -274,18 +223,9 @@ impl<'a> Leaf<'a> {
         if !(0..self.shape.span).filter(is_free).all(is_zero) {
             return Err(DecodeError::UNUSED_NOT_ZERO);
         }
-        let mut slots = [0; SPAN_MAX];
-        let count = self.sorted(low, high, &mut slots);
+        let count = self.sorted(low, high, &mut [0; SPAN_MAX]);
         if count != self.records() {
-            return Err(DecodeError::Corrupt("a record outside its leaf's fences"));
-        }
-        let mut key = [0; KEY_BYTES_MAX];
-        let key = key.get_mut(..self.shape.key_bytes).unwrap_or_default();
-        for pair in slots[..count].windows(2) {
-            self.read_key(pair[0] as usize, key);
-            if stripes::compare(self.image, self.shape.entry_at(pair[1] as usize) + 1, key).is_eq() {
-                return Err(DecodeError::Corrupt("a key twice in one leaf"));
-            }
+            return Err(DecodeError::TWICE_OR_OUTSIDE);
         }
         Ok(count as u64)
     }
@@ -454,7 +394,6 @@ mod tests {
     use super::*;
     extern crate std;
     use std::vec;
-    use std::vec::Vec;
 
     const SHAPE: LeafShape = LeafShape::with_bytes(8, 8, 1024);
 
@@ -503,16 +442,15 @@ mod tests {
                 let records = |leaf: &Leaf<'_>, high: Option<&[u8]>| {
                     let mut slots = [0; SPAN_MAX];
                     let count = leaf.sorted(&low, high, &mut slots);
-                    let record = |slot: &u16| {
-                        let mut record = vec![0; 8 + value_bytes];
-                        leaf.read_record(usize::from(*slot), &mut record);
-                        record
-                    };
-                    (slots, slots[..count].iter().map(record).collect::<Vec<_>>())
+                    let record_bytes = 8 + value_bytes;
+                    let mut records = vec![0; count * record_bytes];
+                    let look = Look { image: leaf.image, piece: leaf.piece };
+                    shape.read_records(look, &slots[..count], record_bytes, &mut records);
+                    (slots, records)
                 };
                 for high in [None, Some(&high[..])] {
                     let lines = records(&Leaf::new(&shape, &image), high);
-                    most = most.max(lines.1.len());
+                    most = most.max(lines.1.len() / (8 + value_bytes));
                     assert_eq!(Look::at(&image, |look| records(&Leaf::in_look(&shape, look), high)), lines);
                 }
             }
@@ -567,8 +505,8 @@ mod tests {
                     let mut damaged = image.clone();
                     damaged[stripes::stored_offset(shape.entry_at(mark_of))] ^= OCCUPIED;
                     let found = Leaf::new(&shape, &damaged).check(&low, None);
-                    let outside = DecodeError::Corrupt("a record outside its leaf's fences");
-                    let told = if mark_of == slot { DecodeError::UNUSED_NOT_ZERO } else { outside };
+                    let told =
+                        if mark_of == slot { DecodeError::UNUSED_NOT_ZERO } else { DecodeError::TWICE_OR_OUTSIDE };
                     assert_eq!(found, Err(told), "the bit of {mark_of}, where {slot} is in use");
                 }
                 LeafMut::new(&shape, &mut image).clear(slot);

@@ -23,6 +23,7 @@ use crate::btree::scan::Scan;
 use crate::btree::unlink::Unlink;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::layout::stripes::Look;
 use crate::operation::span::Span;
 use crate::operation::{OpError, Operation, Outcome};
 use crate::radix::cursor::DescentCursor;
@@ -145,7 +146,8 @@ async fn leaf_level<'s, I: Leaves<'s, Router = ArtRouter<'s>>>(
 ) -> Result<Outcome, Interrupt> {
     index.plant(lane).await?;
     let plan = index.plan();
-    let visit = index.visit(lane, &plan.key, |image, _, _| index.whole(image), &plan.output).await?;
+    let visit =
+        index.visit(lane, &plan.key, |image, _, _| Look::at(image, |look| index.whole(look)), &plan.output).await?;
     index.help(lane, visit.and_then(|visit| visit.help)).await;
     index.scan(lane, operation).await
 }

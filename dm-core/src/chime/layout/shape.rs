@@ -5,7 +5,7 @@ use crate::btree::node;
 use crate::layout::LINE_BYTES;
 use crate::layout::city::city_hash_64;
 use crate::layout::divisor::Divisor;
-use crate::layout::stripes::{self, Cursor};
+use crate::layout::stripes::{self, Cursor, Look};
 use core::ops::Range;
 
 /// Sizes of an index's leaves.
@@ -79,21 +79,32 @@ impl LeafShape {
         self.by_group.remainder(slot as u32) == 0
     }
 
+    /// Copies the first `bytes` of the records of `slots` out, one behind the other.
+    #[inline]
+    pub(crate) fn read_records(&self, look: Look<'_>, slots: &[u16], bytes: usize, out: &mut [u8]) {
+        // A copy: as far as the compiler knows, what is written may be this shape.
+        let shape = *self;
+        look.read_each(slots.iter().map(|slot| shape.entry_at((*slot).into()) + shape.key_at()), bytes, out);
+    }
+
     /// The entries in a payload in one piece, which may be too short.
     #[inline]
     pub(super) fn entries_in<'p>(&self, payload: &'p [u8]) -> impl Iterator<Item = (usize, Piece<'p>)> {
-        let (entry_bytes, key_bytes, key_at) = (self.entry_bytes(), self.key_bytes, self.key_at());
-        let (mut next, mut in_group) = (self.entry_at(0), self.neighborhood);
-        (0..self.span).map_while(move |slot| {
-            let at = next;
-            next += entry_bytes;
-            in_group -= 1;
-            if in_group == 0 {
-                in_group = self.neighborhood;
-                next += REPLICA_BYTES;
-            }
-            Some((slot, Piece { at, bytes: payload.get(at..at + entry_bytes)?, key_at, key_bytes }))
-        })
+        let (entry_bytes, is_behind) = (self.entry_bytes(), self.neighborhood > STATE_IN_BITMAP_MAX);
+        let group_bytes = REPLICA_BYTES + self.neighborhood * entry_bytes;
+        let first = self.replica_at(0);
+        let end = first + self.groups() * REPLICA_BYTES + self.span * entry_bytes;
+        // Group by group, and each cut once: a step from entry to entry adds one number.
+        let groups = payload.get(first..end.min(payload.len())).unwrap_or_default().chunks(group_bytes).enumerate();
+        let entries = groups.flat_map(move |(group, bytes)| {
+            let mut next = first + group * group_bytes + REPLICA_BYTES;
+            bytes.get(REPLICA_BYTES..).unwrap_or_default().chunks_exact(entry_bytes).map(move |bytes| {
+                let at = next;
+                next += entry_bytes;
+                Piece::new(at, bytes, is_behind)
+            })
+        });
+        entries.enumerate()
     }
 
     /// Replicas.
@@ -178,15 +189,26 @@ pub(super) struct Piece<'p> {
     /// Its offset in the payload.
     pub(super) at: usize,
     pub(super) bytes: &'p [u8],
-    pub(super) key_at: usize,
-    key_bytes: usize,
+    pub(super) bitmap: u16,
+    /// Generation and state.
+    pub(super) flags: u8,
+    /// The first eight bytes of its key.
+    pub(super) key: [u8; 8],
 }
 
 impl<'p> Piece<'p> {
-    /// Its key.
+    /// The entry at `at`. `is_behind`: generation and state are behind the bitmap, not in its second byte.
     #[inline]
-    pub(super) fn key(&self) -> &'p [u8] {
-        self.bytes.get(self.key_at..self.key_at + self.key_bytes).unwrap_or_default()
+    fn new(at: usize, bytes: &'p [u8], is_behind: bool) -> Self {
+        // Keys and values have eight bytes at least.
+        let [_, low, high, rest @ ..] = bytes.first_chunk::<12>().copied().unwrap_or_default();
+        let [third, behind @ ..] = rest;
+        if is_behind {
+            Self { at, bytes, bitmap: u16::from_le_bytes([low, high]), flags: third, key: behind }
+        } else {
+            let key = rest.first_chunk().copied().unwrap_or_default();
+            Self { at, bytes, bitmap: low.into(), flags: high, key }
+        }
     }
 }
 

@@ -251,12 +251,11 @@ fn a_leaf_in_one_piece_is_the_leaf_in_lines() {
                 let records = [None, Some(high)].map(|high| {
                     let mut slots = [0; SPAN_MAX];
                     let count = leaf.sorted(low, high, &mut slots);
-                    let record = |slot: &u16| {
-                        let mut record = vec![0; key_bytes + value_bytes];
-                        leaf.read_record(usize::from(*slot), &mut record);
-                        record
-                    };
-                    (slots, slots[..count].iter().map(record).collect::<Vec<_>>())
+                    let record_bytes = key_bytes + value_bytes;
+                    let mut records = vec![0; count * record_bytes];
+                    let look = Look { image: leaf.image, piece: leaf.piece };
+                    shape.read_records(look, &slots[..count], record_bytes, &mut records);
+                    (slots, records)
                 });
                 (leaf.settled(), records)
             };

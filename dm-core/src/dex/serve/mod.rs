@@ -448,16 +448,16 @@ impl<'s> Leaves<'s> for Dex<'s> {
         self.leaf.span
     }
 
-    fn whole(&self, image: &[u8]) -> Result<(), DecodeError> {
-        Leaf::new(&self.leaf, image).all_whole()
+    fn whole(&self, look: Look<'_>) -> Result<(), DecodeError> {
+        Leaf::in_look(&self.leaf, look).all_whole()
     }
 
     fn sorted(&self, look: Look<'_>, low: &[u8], high: Option<&[u8]>, slots: &mut [u16; SPAN_MAX]) -> usize {
         Leaf::in_look(&self.leaf, look).sorted(low, high, slots)
     }
 
-    fn read_record(&self, look: Look<'_>, slot: usize, out: &mut [u8]) {
-        Leaf::in_look(&self.leaf, look).read_record(slot, out);
+    fn read_records(&self, look: Look<'_>, slots: &[u16], bytes: usize, out: &mut [u8]) {
+        self.leaf.read_records(look, slots, bytes, out);
     }
 
     fn check(&self, image: &[u8], low: &[u8], high: Option<&[u8]>) -> Result<u64, DecodeError> {

@@ -154,7 +154,7 @@ impl Dex<'_> {
         }
         self.check_tenure(lane, tenure, bound)?;
         newest.saw(tenure, visited.seen);
-        Ok(Some(lane.port().with(|scratch| self.take(scratch, 0, operation, bound, progress))))
+        Ok(lane.port().with(|scratch| self.take(scratch, 0, (operation, bound), progress, |_, _| true)))
     }
 
     /// Copies the leaf to node image 0, if it covers the bound. Returns the LSN for which an answer waits.
@@ -201,15 +201,13 @@ impl Dex<'_> {
                     break;
                 }
                 let wanted = self.leaf_wanted(address);
-                let taken = lane.port().with(|scratch| {
-                    let mut room = [0; KEY_BYTES_MAX];
-                    let key = key_of(scratch, bound, &mut room);
-                    let image = self.tree.leaf_image(1 + i).of(scratch);
-                    // A leaf that was READ may be a mixture, and has no LSN here. The copy of a frame is of one instant.
-                    let is_whole = |image: &[u8]| if lsn.is_none() { self.whole(image) } else { Ok(()) };
-                    let sound = judge_leaf(image, &wanted, key, is_whole);
-                    matches!(sound, Ok(Ok(()))).then(|| self.take(scratch, 1 + i, operation, bound, progress))
-                });
+                // A leaf that was READ may be a mixture, and has no LSN here. The copy of a frame is of one instant.
+                let is_whole = |look: stripes::Look<'_>| if lsn.is_none() { self.whole(look) } else { Ok(()) };
+                let is_sound = |look: stripes::Look<'_>, key: &[u8]| {
+                    matches!(judge_leaf(look.image, &wanted, key, |_| is_whole(look)), Ok(Ok(())))
+                };
+                let taken =
+                    lane.port().with(|scratch| self.take(scratch, 1 + i, (operation, bound), progress, is_sound));
                 let Some(taken) = taken else { break };
                 newest.saw(tenure, lsn);
                 if let Some(page) = Self::page(progress, taken) {
