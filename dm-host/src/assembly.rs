@@ -355,7 +355,7 @@ pub(crate) fn granted<I: Index>(place: &Place<'_>, index: I) -> Result<I, Assemb
 
 /// Zeroed memory that the kernel is asked to map with huge pages. An index cache is read at random, and with 4-KiB
 /// pages many of those reads miss the TLB.
-pub(crate) fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
+pub fn huge_zeroes(bytes: usize) -> io::Result<MmapMut> {
     // A mapping cannot be empty. A single word caches nothing either.
     let map = MmapMut::map_anon(bytes.max(size_of::<AtomicU32>()))?;
     #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Prefetches lines of memory, without waiting for them.
 
+use dm_core::layout::LINE_BYTES;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 use std::sync::atomic::AtomicU32;
@@ -19,6 +20,17 @@ pub(crate) fn soon(address: *const u8) {
 #[inline]
 pub(crate) fn near(address: *const u8) {
     ask::<_MM_HINT_T1>(address);
+}
+
+/// Prefetches the lines of `bytes` into the second-level cache: for what is used after a while, and may be more than the first
+/// level has buffers for.
+#[inline]
+pub fn lines(bytes: &[u8]) {
+    bytes.chunks(LINE_BYTES).for_each(|line| near(line.as_ptr()));
+    // It need not begin with a line.
+    if let Some(last) = bytes.last() {
+        near(last);
+    }
 }
 
 /// Prefetches the line of a word: what workers offer to operations ([`dm_core::port::Port::fetch`]).

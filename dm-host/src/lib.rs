@@ -215,7 +215,7 @@
 //! - [`prelude`]: the names that most programs need.
 //! - `c` (feature `c`): the same API for C.
 //! - [`clock`]: timestamps cheap enough to take twice per post.
-//! - `fetch`: prefetches lines before they are needed.
+//! - [`fetch`]: prefetches lines before they are needed.
 //! - `error_text`: errors whose `Debug` is their text.
 
 pub mod assembly;
@@ -226,7 +226,7 @@ pub mod clock;
 pub mod compute_node;
 mod error_text;
 pub mod fabric;
-mod fetch;
+pub mod fetch;
 pub mod keeper;
 pub mod kinds;
 pub mod memory_node;

@@ -4,7 +4,10 @@
 //! touched: small histories on large memories stay cheap.
 
 use dm_core::verbs::{NodeId, Request, Space, Status, Verb};
-use std::ops::Range;
+use dm_host::assembly::huge_zeroes;
+use dm_host::fetch;
+use memmap2::MmapMut;
+use std::ops::{Deref, DerefMut, Range};
 
 /// Unit of change tracking, in bytes.
 const PAGE_BYTES: usize = 4096;
@@ -12,14 +15,48 @@ const PAGE_BYTES: usize = 4096;
 /// One memory: bytes, and which pages were changed since the last clear.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     changed: Vec<u64>,
+}
+
+/// Bytes in huge pages: an index reads its nodes at random, and with pages of 4 KiB most of those reads miss the TLB.
+#[derive(Debug, Default)]
+struct Bytes(Option<MmapMut>);
+
+impl Bytes {
+    fn zeroed(bytes: usize) -> Self {
+        Self((bytes > 0).then(|| huge_zeroes(bytes).expect("this machine has the memory of a simulated one")))
+    }
+}
+
+impl Clone for Bytes {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroed(self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
 }
 
 impl Memory {
     /// Zeroed memory.
     pub fn new(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], changed: vec![0; bytes.div_ceil(PAGE_BYTES).div_ceil(64)] }
+        Self { bytes: Bytes::zeroed(bytes), changed: vec![0; bytes.div_ceil(PAGE_BYTES).div_ceil(64)] }
     }
 
     /// Its content.
@@ -141,6 +178,16 @@ impl Memories {
     #[inline]
     pub(crate) fn of(&mut self, request: &Request) -> &mut Memory {
         self.nodes[request.node.0 as usize].space_mut(request.space)
+    }
+
+    /// Begins to bring the lines near that a request will touch, without waiting for them.
+    #[inline]
+    pub(crate) fn prefetch(&self, request: &Request) {
+        let range = request.offset as usize..(request.offset as usize).saturating_add(request.bytes as usize);
+        // What is not there is refused when the request arrives.
+        if let Some(lines) = self.get(request.node).and_then(|node| node.space(request.space).bytes().get(range)) {
+            fetch::lines(lines);
+        }
     }
 
     /// Zeroes everything that was written since the last clear, restore or keep.

@@ -35,7 +35,7 @@ use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::owners::Owner;
 use dm_core::remote::row::Member;
 use dm_core::verbs::LaneId;
-use dm_host::assembly::{AssemblyError, Place};
+use dm_host::assembly::{AssemblyError, Place, huge_zeroes};
 use dm_host::kinds::{Below, Kind as _};
 use dm_host::worker::{self, Finished, Next, Wakes, Work};
 use dm_sim::pool::Pool;
@@ -156,7 +156,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
     let lane_bytes = kinds::scratch(&plan.parameters, &plan.spending).total_bytes;
     let per_node = shape.lanes_per_node();
     let count = (per_node * shape.compute_nodes) as usize;
-    let mut scratch = vec![0; lane_bytes * (count + 1)];
+    let mut scratch = huge_zeroes(lane_bytes * (count + 1)).map_err(Failure::run)?;
     let (own, spare) = scratch.split_at_mut(lane_bytes * count);
     let lanes: Vec<_> = own
         .chunks_mut(lane_bytes)

@@ -40,6 +40,8 @@ impl<'m> Cluster<'m> {
                 delay_ps += costly * post_ps + costly.min(1) * doorbell_ps;
             }
             self.submits[lane as usize].waiting += 1;
+            // The memory node's lines are in no cache, and are needed only when hundreds of other events have happened.
+            self.memories.prefetch(request);
             let node = usize::from(request.node.0).min(nodes - 1);
             let to = node as u16;
             let flight = Flight {
