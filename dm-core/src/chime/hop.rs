@@ -22,6 +22,7 @@
 //! With 64 entries and neighborhoods of 8 a leaf then splits when it is 93 % full, instead of 88 %.
 
 use super::layout::{LeafMut, SPAN_MAX, State, Touched};
+use crate::layout::Bits;
 use heapless::Vec;
 
 impl LeafMut<'_> {
@@ -87,17 +88,25 @@ impl LeafMut<'_> {
     }
 
     /// The farthest record that can move to distance `at`, and its displacement where it is.
+    ///
+    /// Its home is less than a neighborhood in front of `at`, and has a bit for it. Bitmaps are looked at, and the home of the one
+    /// record that they name: the homes of all records in front, each a hash, took a tenth of an insert.
     fn farthest(&self, home: usize, at: usize) -> Option<(usize, usize)> {
-        let shape = self.shape();
-        let leaf = self.view();
-        (at + 1 - shape.neighborhood..at).find_map(|from| {
-            let slot = shape.after(home, from);
-            if leaf.state(slot) != State::Live {
-                return None;
+        let (shape, leaf) = (self.shape(), self.view());
+        let mut farthest = None;
+        for owner in at + 1 - shape.neighborhood..at {
+            // A record lies at its home or behind it.
+            let end = farthest.map_or(at, |(from, _)| from);
+            if owner >= end {
+                break;
             }
-            let displacement = leaf.displacement(slot);
-            (at - from + displacement < shape.neighborhood).then_some((from, displacement))
-        })
+            let of_home = Bits(leaf.bitmap(shape.after(home, owner)).into()).map(usize::from);
+            let is_live = |displacement: &usize| leaf.state(shape.after(home, owner + displacement)) == State::Live;
+            let nearest = of_home.take_while(|displacement| owner + displacement < end).find(is_live);
+            farthest = nearest.map(|displacement| (owner + displacement, displacement)).or(farthest);
+        }
+        // A bit that is wrong must not move a record out of its neighborhood.
+        farthest.filter(|(from, displacement)| leaf.displacement(shape.after(home, *from)) == *displacement)
     }
 
     fn hop(&mut self, home: usize, from: usize, to: usize, displacement: usize, touched: &mut Touched) {

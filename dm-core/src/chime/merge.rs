@@ -30,7 +30,7 @@ impl<'s> Merge<'s> for Chime<'s> {
         for slot in 0..self.leaf.span {
             let from = Leaf::new(&self.leaf, right);
             if from.state(slot) == State::Live {
-                LeafMut::new(&self.leaf, left).copy_slot(&from, slot);
+                LeafMut::new(&self.leaf, left).copy_slot(&from, from.home_of(slot), slot);
             }
         }
     }

@@ -114,8 +114,9 @@ impl Chime<'_> {
             }
             leaf.read_key(slot, resident);
             if *resident >= *separator {
-                LeafMut::new(&self.leaf, right).copy_slot(&leaf, slot);
-                LeafMut::new(&self.leaf, left).vacate(slot);
+                let home = self.leaf.home(resident);
+                LeafMut::new(&self.leaf, right).copy_slot(&leaf, home, slot);
+                LeafMut::new(&self.leaf, left).vacate_of(home, slot);
             }
         }
         node::set_right(left, Some(separator), fresh.address);

@@ -40,6 +40,20 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
+/// The positions of the ones in a word, in ascending order.
+pub(crate) struct Bits(pub u64);
+
+impl Iterator for Bits {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let bit = self.0.trailing_zeros() as u8;
+        self.0 &= self.0.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    }
+}
+
 /// How two keys compare.
 #[inline]
 pub(crate) fn compare(left: &[u8], right: &[u8]) -> Ordering {

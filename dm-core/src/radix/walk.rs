@@ -12,6 +12,7 @@ use super::tree::{LEAVES_AT_ONCE_MAX, NODE_IMAGES, corrupt};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
+use crate::layout::Bits;
 use crate::marks::Mark;
 use crate::operation::OpError;
 use crate::verbs::{Label, Request};
@@ -152,19 +153,6 @@ fn put_many_in_order(words: &mut [[u8; 8]]) {
     let ordered = bytes.map(|byte| slots.get(usize::from(byte)).copied().unwrap_or_default());
     for (to, slot) in words.iter_mut().zip(ordered.chain(core::iter::repeat(Slot::EMPTY.0))) {
         *to = slot.to_le_bytes();
-    }
-}
-
-/// The positions of the ones in a word, in ascending order.
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let bit = self.0.trailing_zeros() as u8;
-        self.0 &= self.0.wrapping_sub(1);
-        (bit < 64).then_some(bit)
     }
 }
 

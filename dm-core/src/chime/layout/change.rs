@@ -4,6 +4,7 @@ use super::{
     DEAD_BIT, LIVE_BIT, Leaf, LeafShape, REPLICA_BYTES, RETIRED, SPAN_MAX, STATE_IN_BITMAP_MAX, State, WRITTEN,
 };
 use crate::btree::node::{Header, NodeFlags};
+use crate::layout::Bits;
 use crate::layout::stripes::{self, VERSION_MASK};
 use crate::mutants::{Mutant, planted};
 use crate::remote::address::GENERATION_MASK;
@@ -28,14 +29,8 @@ impl Touched {
     }
 
     fn slots(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(at, &word)| {
-            let mut word = word;
-            core::iter::from_fn(move || {
-                let bit = word.trailing_zeros() as usize;
-                word &= word.checked_sub(1)?;
-                Some(at * 64 + bit)
-            })
-        })
+        let words = self.0.iter().enumerate();
+        words.flat_map(|(at, &word)| Bits(word).map(move |bit| at * 64 + usize::from(bit)))
     }
 }
 
@@ -125,8 +120,8 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// Copies the live record in `slot` of another image to the same slot of this one, and sets its home's bit.
-    pub(crate) fn copy_slot(&mut self, from: &Leaf<'_>, slot: usize) {
+    /// Copies the live record in `slot` of another image, whose home is `home`, to the same slot of this one, and sets its home's bit.
+    pub(crate) fn copy_slot(&mut self, from: &Leaf<'_>, home: usize, slot: usize) {
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         let bytes = self.shape.key_bytes + self.shape.value_bytes;
         let mut piece = [0; 64];
@@ -138,13 +133,16 @@ impl<'a> LeafMut<'a> {
             done += now;
         }
         self.set_state(slot, State::Live);
-        let home = self.view().home_of(slot);
         self.set_bit(home, self.shape.distance(home, slot), true);
     }
 
     /// Empties `slot` and clears its key's bit. Only in images that are written as a whole.
     pub(crate) fn vacate(&mut self, slot: usize) {
-        let home = self.view().home_of(slot);
+        self.vacate_of(self.view().home_of(slot), slot);
+    }
+
+    /// As [`LeafMut::vacate`], of a record whose home is `home`.
+    pub(crate) fn vacate_of(&mut self, home: usize, slot: usize) {
         self.set_bit(home, self.shape.distance(home, slot), false);
         let at = self.shape.entry_at(slot) + self.shape.key_at();
         stripes::erase(self.image, at, self.shape.key_bytes + self.shape.value_bytes);
