@@ -4,22 +4,35 @@
 //! they were planned. Nearly all events lie within a few round trips; a slot is short enough to hold a handful, which are
 //! sorted when its time comes.
 
+use super::buckets::NONE;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Slots of the wheel, a power of two.
-const SLOTS: u64 = 4096;
-/// A slot is 2^14 ps, the wheel 67 us.
+const SLOTS: u64 = 1024;
+/// A slot is 2^14 ps, the wheel 17 us.
 const SLOT_SHIFT: u32 = 14;
 
 /// Time in ps in the upper half, sequence and content in the lower.
 type Event = u128;
 
+/// An event of the wheel, and the next one of its slot; or a free place, and the next one.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    event: Event,
+    next: u32,
+}
+
 /// Events to come.
+///
+/// The clock walks over all slots of the wheel, so a slot is one word, and events are in places that are used again at once: all of
+/// it stays in the first-level cache. A vector for each of 4096 slots, which did not, cost up to 11 % of the time of a simulated get.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// Slot `s` is at `s % SLOTS`; it holds events of one slot within `SLOTS` after the present one.
-    wheel: Vec<Vec<Event>>,
+    /// Slot `s` is at `s % SLOTS`; it names the first event of one slot within `SLOTS` after the present one.
+    wheel: [u32; SLOTS as usize],
+    places: Vec<Place>,
+    free: u32,
     /// One bit per slot of the wheel that holds events.
     occupied: [u64; SLOTS as usize / 64],
     /// Events of the present slot and before, the next one last.
@@ -38,7 +51,9 @@ const fn slot_of(event: Event) -> u64 {
 impl EventQueue {
     pub(crate) fn new() -> Self {
         Self {
-            wheel: vec![Vec::new(); SLOTS as usize],
+            wheel: [NONE; SLOTS as usize],
+            places: Vec::new(),
+            free: NONE,
             occupied: [0; SLOTS as usize / 64],
             present: Vec::new(),
             slot: 0,
@@ -65,11 +80,24 @@ impl EventQueue {
             self.present.insert(at, event);
         } else if slot - self.slot < SLOTS {
             let at = (slot % SLOTS) as usize;
-            self.wheel[at].push(event);
+            let place = Place { event, next: self.wheel[at] };
+            self.wheel[at] = self.take_place(place);
             self.occupied[at / 64] |= 1 << (at % 64);
         } else {
             self.far.push(Reverse(event));
         }
+    }
+
+    fn take_place(&mut self, place: Place) -> u32 {
+        if self.free == NONE {
+            self.places.push(place);
+            return self.places.len() as u32 - 1;
+        }
+        let number = self.free;
+        let free = &mut self.places[number as usize];
+        self.free = free.next;
+        *free = place;
+        number
     }
 
     /// The next event: its time and content.
@@ -89,9 +117,14 @@ impl EventQueue {
         let Some(slot) = self.next_occupied().into_iter().chain(far).min() else { return };
         self.slot = slot;
         let at = (slot % SLOTS) as usize;
-        if self.occupied[at / 64] & 1 << (at % 64) != 0 {
-            self.occupied[at / 64] &= !(1 << (at % 64));
-            std::mem::swap(&mut self.present, &mut self.wheel[at]);
+        self.occupied[at / 64] &= !(1 << (at % 64));
+        let mut number = std::mem::replace(&mut self.wheel[at], NONE);
+        while number != NONE {
+            let place = &mut self.places[number as usize];
+            self.present.push(place.event);
+            let next = std::mem::replace(&mut place.next, self.free);
+            self.free = number;
+            number = next;
         }
         while let Some(Reverse(event)) = self.far.peek()
             && slot_of(*event) <= slot
