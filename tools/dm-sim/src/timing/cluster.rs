@@ -50,14 +50,17 @@ impl Shape {
     }
 }
 
-/// One request under way.
+/// One request under way, in two cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Flight {
     request: Request,
     posted_ps: u64,
     /// When all of it is at the memory node.
     ready_ps: u64,
     completion: Completion,
+    /// Bytes of its answer, and how long they occupy a link.
+    answer: (u64, u64),
     queue_pair: u32,
     lane: u32,
     /// NICs of compute node and memory node.
@@ -300,9 +303,10 @@ impl Cluster<'_> {
         if self.is_free(request) { 0 } else { self.wire.request_bytes(request) }
     }
 
-    /// Bytes from memory node to compute node.
-    fn answer_bytes(&self, request: &Request) -> u64 {
-        if self.is_free(request) { 0 } else { self.wire.answer_bytes(request) }
+    /// Bytes from memory node to compute node, and how long they occupy a link.
+    fn answer(&self, request: &Request) -> (u64, u64) {
+        let bytes = if self.is_free(request) { 0 } else { self.wire.answer_bytes(request) };
+        (bytes, self.wire.time_ps(bytes))
     }
 
     /// How many of what.
@@ -363,7 +367,7 @@ impl Cluster<'_> {
                 }
             }
             2 => self.leave_bucket(index),
-            3 => return Some(self.answer(index)),
+            3 => return Some(self.receive(index)),
             4 => return Some(ClusterEvent::Thread(index)),
             _ => return Some(ClusterEvent::Resume(index)),
         }

@@ -15,7 +15,7 @@ use dm_core::lane::Lane;
 use dm_core::machine::{Step, poll_once};
 use dm_core::marks::Mark;
 use dm_core::operation::{OpError, Operation, Outcome};
-use dm_core::verbs::{Completion, Flags, Request, Verb};
+use dm_core::verbs::{Completion, Flags, Verb};
 use dm_host::worker::{Cost, Finished, Next, RETRIES, Work};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -118,7 +118,6 @@ pub struct Workers<'c, 'i, 'm, I, F, S> {
     done: u64,
     finished: usize,
     began: bool,
-    requests: Vec<Request>,
 }
 
 impl<'c, 'i, 'm, I, F, S> Workers<'c, 'i, 'm, I, F, S>
@@ -171,7 +170,6 @@ where
             done: 0,
             finished: 0,
             began: false,
-            requests: Vec::new(),
             cluster,
         }
     }
@@ -346,16 +344,14 @@ where
     fn submit<W: Work>(&mut self, number: u32, work: &mut W, state: State) -> bool {
         let lane = &self.lanes[number as usize];
         let now_ps = self.cluster.now_ps();
-        let mut requests = std::mem::take(&mut self.requests);
-        requests.clear();
-        requests.extend_from_slice(&lane.port().requests());
+        let requests = lane.port().requests();
         work.posting(number as usize, &requests);
         let slot = &mut self.slots[number as usize];
         slot.submitted_ps = now_ps;
         let (mut wait, mut travelling, mut polled, mut read_bytes) = (None, 0, 0, 0);
         let mut chains = 0;
         let mut last_node = None;
-        for request in &requests {
+        for request in requests.iter() {
             match request.verb {
                 Verb::Wake => {}
                 Verb::Pause => wait = Some((State::Paused, request.operands[0])),
@@ -385,7 +381,7 @@ where
             self.wake(number, request.operands[0]);
         }
         let slot = &mut self.slots[number as usize];
-        let waits = if travelling > 0 {
+        if travelling > 0 {
             slot.cost.round_trips += 1;
             slot.state = state;
             let search_ps = (read_bytes as f64 * self.times.search_ps_per_byte) as u64;
@@ -418,9 +414,7 @@ where
                     false
                 }
             }
-        };
-        self.requests = requests;
-        waits
+        }
     }
 
     /// Ends a submit of local requests.

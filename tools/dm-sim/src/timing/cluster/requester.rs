@@ -40,7 +40,8 @@ impl<'m> Cluster<'m> {
                 delay_ps += costly * post_ps + costly.min(1) * doorbell_ps;
             }
             self.submits[lane as usize].waiting += 1;
-            // The memory node's lines are in no cache, and are needed only when hundreds of other events have happened.
+            // The memory node's lines are in no cache, and are needed only when many other events have happened: this and huge pages
+            // took the copy of a leaf from 16 % of the time of a simulated get to 4 %.
             self.memories.prefetch(request);
             let node = usize::from(request.node.0).min(nodes - 1);
             let to = node as u16;
@@ -49,6 +50,7 @@ impl<'m> Cluster<'m> {
                 posted_ps: self.now_ps,
                 ready_ps: self.now_ps + delay_ps,
                 completion: Completion::default(),
+                answer: self.answer(request),
                 queue_pair: thread * nodes as u32 + node as u32,
                 lane,
                 from,
@@ -102,16 +104,16 @@ impl<'m> Cluster<'m> {
         self.schedule(arrives_ps, EventKind::Arrival, flight);
     }
 
-    pub(super) fn answer(&mut self, flight: u32) -> ClusterEvent {
-        let Flight { ref request, queue_pair, lane, position, posted_ps, received, from, to, at_once, .. } =
+    pub(super) fn receive(&mut self, flight: u32) -> ClusterEvent {
+        let Flight { ref request, answer, queue_pair, lane, position, posted_ps, received, from, to, at_once, .. } =
             self.flights[flight as usize];
         let queue_pair = queue_pair as usize;
         let answered = self.is_answered(request);
         if from != to && !received && !at_once {
-            let bytes = self.answer_bytes(request);
+            let (bytes, link_ps) = answer;
             let nic = &mut self.nics[usize::from(from)];
             nic.bytes_in += bytes;
-            let through_ps = nic.input.pass(self.now_ps, self.wire.time_ps(bytes));
+            let through_ps = nic.input.pass(self.now_ps, link_ps);
             if through_ps > self.now_ps {
                 self.flights[flight as usize].received = true;
                 self.schedule(through_ps, EventKind::Answer, flight);

@@ -271,7 +271,7 @@ impl Cluster<'_> {
     /// Sends the answer of a request that was served now and has an answer `latency_ps` later.
     fn respond(&mut self, flight: u32, latency_ps: u64) {
         self.served += 1;
-        let Flight { ref request, queue_pair, from, to, at_once, .. } = self.flights[flight as usize];
+        let Flight { answer: (bytes, link_ps), queue_pair, from, to, at_once, .. } = self.flights[flight as usize];
         if at_once {
             return self.schedule(self.now_ps, EventKind::Answer, flight);
         }
@@ -281,10 +281,9 @@ impl Cluster<'_> {
         let arrives_ps = if from == to {
             self.now_ps + way_ps + self.times.loopback_ps
         } else {
-            let bytes = self.answer_bytes(request);
             let nic = &mut self.nics[usize::from(to)];
             nic.bytes_out += bytes;
-            nic.output.serve(self.now_ps, self.wire.time_ps(bytes)) + way_ps + self.times.one_way_ps
+            nic.output.serve(self.now_ps, link_ps) + way_ps + self.times.one_way_ps
         };
         let completed_ps = &mut self.queue_pairs[queue_pair].completed_ps;
         *completed_ps = arrives_ps.max(*completed_ps);
