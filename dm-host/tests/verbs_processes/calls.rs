@@ -420,9 +420,16 @@ fn a_memory_node_makes_changes_and_a_caller_that_dies_leaves_none_half_made() {
     let (number, next) = update_of(last + 1);
     values[number as usize].push(next);
     let session = Session::open(&pool, "changed", &small()).unwrap();
+    let began = Instant::now();
     for number in 0..KEYS {
-        // Within the time that taking the ranges of the dead over takes.
-        let found = session.get(&key(number)).within(PATIENCE).wait().unwrap().unwrap();
+        // Until the ranges of the dead have been taken over.
+        let found = loop {
+            match session.get(&key(number)).wait() {
+                Ok(found) => break found.unwrap(),
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
         let values = &values[number as usize];
         assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
     }
