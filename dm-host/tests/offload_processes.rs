@@ -7,14 +7,14 @@ use dm_host::fabric::shm::ShmOptions;
 use dm_host::pool::Pool;
 use dm_host::session::{Session, SessionOptions, Update};
 use session_support::daemons::Daemons;
-use session_support::{options, value_of};
+use session_support::{has_updates_of_the_dead, options, update_of, value_of};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 mod session_support;
 
@@ -146,11 +146,6 @@ fn a_memory_node_that_dies_under_calls_is_an_error_and_no_hang() {
     });
 }
 
-/// The update that a writer makes at a step: which key, and to what.
-const fn update_of(step: u64) -> (u64, u64) {
-    (step * 7919 % KEYS, KEYS + step)
-}
-
 /// A child process: this test binary again. It says each step that was acknowledged. Without its environment there is nothing to do.
 #[test]
 fn writer() {
@@ -159,7 +154,7 @@ fn writer() {
     let pool = Arc::new(Pool::connect(&sockets, ShmOptions::default()).unwrap());
     let session = Session::open_or_create(&pool, "index", parameters(), &small(Mode::Always)).unwrap();
     for step in 0.. {
-        let (number, next) = update_of(step);
+        let (number, next) = update_of(KEYS, step);
         assert_eq!(session.update(&key(number), &value_of(next)).wait(), Ok(Update::Updated));
         println!("\nended {step}");
     }
@@ -183,27 +178,6 @@ fn a_caller_that_dies_leaves_every_leaf_whole_and_no_change_behind() {
         // What it said before it died, and this one has not read yet.
         let last = said.filter_map(|line| ended(&line)).last().or(last).expect("a writer that lives");
         let session = Session::open_or_create(&daemons.connect(), "index", parameters(), &small(Mode::Always)).unwrap();
-        let began = Instant::now();
-        let mut values: Vec<Vec<u64>> = (0..KEYS).map(|number| vec![number]).collect();
-        for step in 0..=last {
-            let (number, next) = update_of(step);
-            values[number as usize] = vec![next];
-        }
-        // Perhaps the next one was made, too.
-        let (number, next) = update_of(last + 1);
-        values[number as usize].push(next);
-        for number in 0..KEYS {
-            // Until the ranges of the dead have been taken over.
-            let found = loop {
-                match session.get(&key(number)).wait() {
-                    Ok(found) => break found.unwrap(),
-                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-                }
-                thread::sleep(Duration::from_millis(10));
-            };
-            let values = &values[number as usize];
-            assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
-        }
-        assert_eq!(session.validate().unwrap().records, KEYS);
+        has_updates_of_the_dead(&session, KEYS, last, PATIENCE);
     }
 }

@@ -7,12 +7,12 @@ pub mod daemons;
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_host::pool::{EmbeddedOptions, Pool};
 use dm_host::region::LineMode;
-use dm_host::session::SessionOptions;
+use dm_host::session::{Session, SessionOptions};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A pool of `nodes` memory nodes in memory of this process.
 pub fn pool_here(nodes: u16) -> Arc<Pool> {
@@ -53,6 +53,36 @@ pub fn in_ranges(keys: u64, entries: u32) -> Parameters {
 pub fn value_of(sequence: u64) -> [u8; 8] {
     let sum = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
     (sequence << 8 | sum).to_le_bytes()
+}
+
+/// The update that a writer of `keys` keys makes at a step: which key, and to what.
+pub const fn update_of(keys: u64, step: u64) -> (u64, u64) {
+    (step * 7919 % keys, keys + step)
+}
+
+/// A writer of keys 0 to `keys` made the updates of [`update_of`], and died when it had said that step `last` was acknowledged. Each
+/// key has the value of the last step, or of the one behind it, within `patience`: until the ranges of the dead have been taken over.
+pub fn has_updates_of_the_dead(session: &Session, keys: u64, last: u64, patience: Duration) {
+    let mut values: Vec<Vec<u64>> = (0..keys).map(|number| vec![number]).collect();
+    for step in 0..=last {
+        let (number, next) = update_of(keys, step);
+        values[number as usize] = vec![next];
+    }
+    // Perhaps the next one was made, too.
+    let (number, next) = update_of(keys, last + 1);
+    values[number as usize].push(next);
+    let began = Instant::now();
+    for (number, values) in (0..keys).zip(&values) {
+        let found = loop {
+            match session.get(&number.to_be_bytes()).wait() {
+                Ok(found) => break found.unwrap(),
+                Err(error) => assert!(began.elapsed() < patience, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
+    }
+    assert_eq!(session.validate().unwrap().records, keys);
 }
 
 /// Sleeps until woken.

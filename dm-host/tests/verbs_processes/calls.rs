@@ -1,7 +1,7 @@
 //! Calls of a memory node's processor: compute nodes share its receives, give up, and die. And operations that it passes on to the
 //! owner of their keys.
 
-use super::session_support::{in_ranges, small_pages};
+use super::session_support::{has_updates_of_the_dead, in_ranges, small_pages, update_of};
 use super::{Daemon, N0, Partner, new_address, post, value_of};
 use dm_core::dex::offload::Mode;
 use dm_core::dex::offload::message::{ANSWER_HEADER_BYTES, Answer, Nodes, Request as Search, Task};
@@ -376,16 +376,11 @@ fn gets_of_two_compute_nodes_are_answered_beside_updates_and_one_dies() {
     session.close();
 }
 
-/// The update that a changer makes at a step: which key, and to what.
-const fn update_of(step: u64) -> (u64, u64) {
-    (step * 7919 % KEYS, KEYS + step)
-}
-
 /// A compute node whose updates the memory node makes, until it is killed. It says each one that was acknowledged.
 pub fn be_a_changer(address: &str) {
     let session = open(&connect(address, patient()), "changed");
     for step in 0.. {
-        let (number, next) = update_of(step);
+        let (number, next) = update_of(KEYS, step);
         assert_eq!(session.update(&key(number), &value_of(next)).wait(), Ok(Update::Updated));
         println!("ENDED {step}");
     }
@@ -411,29 +406,8 @@ fn a_memory_node_makes_changes_and_a_caller_that_dies_leaves_none_half_made() {
     println!("{served} calls of {STEPS} updates of one compute node, which died after {last}");
     // The others were of leaves that had come into the cache, by chance.
     assert!(served > STEPS / 5, "{served} calls");
-    let mut values: Vec<Vec<u64>> = (0..KEYS).map(|number| vec![number]).collect();
-    for step in 0..=last {
-        let (number, next) = update_of(step);
-        values[number as usize] = vec![next];
-    }
-    // Perhaps the next one was made, too.
-    let (number, next) = update_of(last + 1);
-    values[number as usize].push(next);
     let session = Session::open(&pool, "changed", &small()).unwrap();
-    let began = Instant::now();
-    for number in 0..KEYS {
-        // Until the ranges of the dead have been taken over.
-        let found = loop {
-            match session.get(&key(number)).wait() {
-                Ok(found) => break found.unwrap(),
-                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        let values = &values[number as usize];
-        assert!(values.iter().any(|&value| found == value_of(value)), "key {number}: none of {values:?}");
-    }
-    assert_eq!(session.validate().unwrap().records, KEYS);
+    has_updates_of_the_dead(&session, KEYS, last, PATIENCE);
     session.close();
 }
 
