@@ -124,6 +124,11 @@ pub trait Fixture: Sync {
     fn switches(&self, subject: &dyn Subject) -> Vec<(&'static str, Options)> {
         subject.switches()
     }
+
+    /// Of `cases` random cases, how many run here.
+    fn cases(&self, cases: u32) -> u32 {
+        cases
+    }
 }
 
 pub(crate) fn format(pool: &Pool, mut fabric: AnyFabric) -> TestBed {

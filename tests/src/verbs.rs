@@ -184,4 +184,9 @@ impl Fixture for Verbs {
         assert!(setup.region_bytes as u64 <= REGION_BYTES, "{setup:?}");
         format(&setup.pool(subject), AnyFabric::new(AtOnce(Some(cluster))))
     }
+
+    /// All run on the other fabrics; on an emulated processor they would take longer than everything else.
+    fn cases(&self, cases: u32) -> u32 {
+        cases / 4
+    }
 }

@@ -124,8 +124,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "matrix")]
     golden: Option<PathBuf>,
 
-    /// Plant this mutant, or all in turn, and see how soon it is found; needs a build with the feature "planted"
-    #[arg(long, value_name = "BUG|all", conflicts_with_all = ["withdraw", "json", "faults"])]
+    /// Plant this mutant, or all in turn, or those in turn that are expected to be found, and see how soon it is found;
+    /// needs a build with the feature "planted"
+    #[arg(long, value_name = "BUG|all|expected", conflicts_with_all = ["withdraw", "json", "faults"])]
     planted: Option<String>,
 }
 

@@ -114,12 +114,13 @@ pub(super) fn run<K: TreeKind>(
 fn plant_all(index: &IndexUnderTest<'_>, name: &str, histories: u64, settings: &Settings) -> Result<(), Failure> {
     let mutants: Vec<Mutant> = match name {
         "all" => index.mutants.clone(),
+        "expected" => index.mutants.iter().filter(|mutant| !index.unseen.contains(mutant)).copied().collect(),
         name => {
             vec![dm_core::rooms::mutant(name).filter(|mutant| index.mutants.contains(mutant)).ok_or_else(|| {
                 let known: Vec<_> = index.mutants.iter().map(|mutant| mutant.name()).collect();
                 let (name_of_index, known) = (index.name, known.join(", "));
                 Failure::Usage(format!(
-                    "--planted {name}: there is no such mutant in {name_of_index}; there are all, {known}"
+                    "--planted {name}: there is no such mutant in {name_of_index}; there are all, expected, {known}"
                 ))
             })?]
         }
