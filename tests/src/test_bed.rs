@@ -125,9 +125,9 @@ pub trait Fixture: Sync {
         subject.switches()
     }
 
-    /// Of `cases` random cases, how many run here.
-    fn cases(&self, cases: u32) -> u32 {
-        cases
+    /// Of many cases of a kind each so-many-th runs here.
+    fn stride(&self) -> u32 {
+        1
     }
 }
 

@@ -186,7 +186,7 @@ impl Fixture for Verbs {
     }
 
     /// All run on the other fabrics; on an emulated processor they would take longer than everything else.
-    fn cases(&self, cases: u32) -> u32 {
-        cases / 4
+    fn stride(&self) -> u32 {
+        4
     }
 }

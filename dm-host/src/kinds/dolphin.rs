@@ -89,10 +89,7 @@ impl<'a> Room<'a> {
         parameters: &Parameters,
         spending: &Spending,
     ) -> Result<Dolphin<'a>, AssemblyError> {
-        let Ok(seat) = Seat::of_row(place.member.row) else {
-            let what = "a compute node whose row is above 30: the lock words of leaves have 30 seats";
-            return Err(AssemblyError::Impossible(what));
-        };
+        let seat = Seat::of_row(place.member.row)?;
         let parts = Parts {
             number: place.number,
             owner: place.member,

@@ -33,7 +33,8 @@ fn until_full(client: &mut Client<'_, '_>, order: fn(u64) -> u64) -> BTreeMap<u6
 /// On a full pool, inserts that need a node fail without effect. Everything else works: gets, scans, updates, deletes,
 /// and inserts that find room. This holds whichever kind of node ran out first.
 pub fn lives_on_when_the_pool_is_full(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for (chunks, order) in (2..7).flat_map(|chunks| ORDERS.map(|order| (chunks, order))) {
+    let cases = (2..7).flat_map(|chunks| ORDERS.map(|order| (chunks, order)));
+    for (chunks, order) in cases.step_by(fixture.stride() as usize) {
         let base = Setup { chunk_nodes: 128, ..Setup::new(Shape::words(2, 2)) };
         let chunk_bytes = base.chunk_bytes(subject) as usize;
         let taken = subject.chunks_besides_nodes(&base.spending, chunk_bytes);

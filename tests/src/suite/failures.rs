@@ -12,12 +12,11 @@ use dm_sim::block_on;
 /// One submit is flushed with its queue pair. Whether it took effect, the lane is not told. After settling no lock is
 /// held, the index is sound, and what the error says about the effect is true.
 pub fn any_request_may_fail(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for case in CASES {
-        for lands in [false, true] {
-            let mut after = 0;
-            while one(subject, fixture, case, after, lands) {
-                after += 1;
-            }
+    let ways = CASES.iter().flat_map(|case| [(case, false), (case, true)]);
+    for (first, (case, lands)) in (0..fixture.stride()).cycle().zip(ways) {
+        let mut after = first;
+        while one(subject, fixture, case, after, lands) {
+            after += fixture.stride();
         }
     }
 }

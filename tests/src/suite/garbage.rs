@@ -206,7 +206,7 @@ pub fn damage_is_an_error_or_harmless(subject: &dyn Subject, fixture: &dyn Fixtu
     use proptest::prelude::*;
     let damage =
         prop::collection::vec((0..4u8, any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12);
-    let result = runner(fixture.cases(150)).run(&damage, |damage| {
+    let result = runner(150 / fixture.stride()).run(&damage, |damage| {
         alone(subject, fixture, &setup(), |client| {
             fill(client, 60, 1);
             for &(what, at, from, byte) in &damage {

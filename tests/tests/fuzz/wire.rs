@@ -271,8 +271,8 @@ fn greetings_over_tcp() {
         let _ = wire::Hello::decode(&hello);
         if let Ok(found) = Pair::decode(&pair) {
             // Between the two are bytes that mean nothing.
-            assert_eq!(found.encode()[8..28], pair[8..28]);
-            assert_eq!(found.encode()[32..], pair[32..]);
+            assert_eq!(found.encode()[8..36], pair[8..36]);
+            assert_eq!(found.encode()[40..], pair[40..]);
         }
         let _ = wire::decode_pair_refusal(&pair);
     });
