@@ -11,9 +11,9 @@
 #define DM_SMART_PARAMETERS_KEY_BYTES_OFFSET 0
 #define DM_SMART_PARAMETERS_KEY_BYTES_BIT 0
 #define DM_SMART_PARAMETERS_KEY_BYTES_BITS 16
-#define DM_SMART_PARAMETERS_RESERVED_2_OFFSET 2
-#define DM_SMART_PARAMETERS_RESERVED_2_BIT 0
-#define DM_SMART_PARAMETERS_RESERVED_2_BITS 16
+#define DM_SMART_PARAMETERS_NODE_SLOTS_OFFSET 2
+#define DM_SMART_PARAMETERS_NODE_SLOTS_BIT 0
+#define DM_SMART_PARAMETERS_NODE_SLOTS_BITS 16
 #define DM_SMART_PARAMETERS_VALUE_BYTES_OFFSET 4
 #define DM_SMART_PARAMETERS_VALUE_BYTES_BIT 0
 #define DM_SMART_PARAMETERS_VALUE_BYTES_BITS 32
@@ -27,7 +27,7 @@
 
 struct dm_smart_parameters {
     uint8_t key_bytes[2]; // key slot, 8..=64
-    uint8_t reserved_2[2]; // zero
+    uint8_t node_slots[2]; // slots of a new inner node, 8 or 16; 0 = 4
     uint8_t value_bytes[4]; // inline value, 8..=1024
     uint8_t flags[4]; // options that change what is stored; none yet
     uint8_t reserved_12[52]; // zero

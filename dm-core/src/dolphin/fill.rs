@@ -20,7 +20,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::Outcome;
-use crate::radix::chain::{self, CHAIN_NODE_BYTES};
+use crate::radix::chain;
 use crate::radix::slot::{Header, NodeType, Place, Slot};
 use crate::radix::tile::Tile;
 use crate::radix::tile_descent::{Goal, TileCursor, TileEnd};
@@ -55,11 +55,13 @@ impl Dolphin<'_> {
         self.seal(lane);
         let node = match between {
             Between::Nothing => None,
-            _ => Some(self.tree.carve(lane, way.patient, NodeClass::Inner, parent.node(), CHAIN_NODE_BYTES).await?),
+            _ => Some(
+                self.tree.carve(lane, way.patient, NodeClass::Inner, parent.node(), self.tree.chain_bytes(1)).await?,
+            ),
         };
         let give_back_node = || {
             if let Some(node) = node {
-                self.tree.space.put(NodeClass::Inner, node, CHAIN_NODE_BYTES);
+                self.tree.space.put(NodeClass::Inner, node, self.tree.chain_bytes(1));
             }
         };
         let leaf = match self.carve_leaf(lane, way, parent.node()).await {

@@ -19,7 +19,7 @@ use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, Scrat
 use crate::radix::bulk::BulkLoad;
 use crate::radix::cache::NodeCache;
 use crate::radix::pin::UnderWay;
-use crate::radix::slot::{MEMORY_NODES_MAX, Place};
+use crate::radix::slot::{MEMORY_NODES_MAX, NodeType, Place};
 use crate::radix::space::Space;
 use crate::radix::tree::Tree;
 use crate::recovery::Swept;
@@ -140,6 +140,7 @@ impl<'s> Dolphin<'s> {
             root: Place::new(HOME, root),
             capabilities,
             combine: options.combine,
+            fresh: NodeType::SMALLEST,
             space: parts.space,
             cache: parts.cache,
             epochs: parts.epochs,

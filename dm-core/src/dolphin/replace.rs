@@ -18,7 +18,7 @@ use crate::marks::Mark;
 use crate::mutants::{Mutant, planted};
 use crate::operation::Outcome;
 use crate::operation::span::Span;
-use crate::radix::chain::{self, CHAIN_NODE_BYTES, CHAIN_SLOTS};
+use crate::radix::chain::{self, CHAIN_SLOTS};
 use crate::radix::slot::{NodeType, Place, SLOTS_AT, Slot};
 use crate::radix::tile::{Bounds, Tile};
 use crate::radix::tile_descent::{Goal, Start, TileCursor, TileEnd};
@@ -220,7 +220,7 @@ impl Dolphin<'_> {
             if count > CHAIN_NODES_MAX {
                 return Err(corrupt(place_of(leaf), "a path that is too long").into());
             }
-            let bytes = count * CHAIN_NODE_BYTES;
+            let bytes = self.tree.chain_bytes(count);
             let place = self.tree.carve(lane, way.patient, NodeClass::Inner, leaf.node(), bytes).await?;
             carved.nodes = Some((place, count));
         }
@@ -292,7 +292,7 @@ impl Dolphin<'_> {
             self.tree.space.put(NodeClass::Leaf, place_of(*leaf), LEAF_BYTES);
         }
         if let Some((place, count)) = carved.nodes {
-            self.tree.space.put(NodeClass::Inner, place, count * CHAIN_NODE_BYTES);
+            self.tree.space.put(NodeClass::Inner, place, self.tree.chain_bytes(count));
         }
     }
 

@@ -7,11 +7,11 @@
 //! and its CAS replaces the old leaf by the new one. [`smart_records`](crate::manual::smart_records) says why two
 //! inserts of one byte, and two splits of one slot, exclude each other.
 
-use super::chain::{self, CHAIN_NODE_BYTES, CHAIN_SLOTS};
+use super::chain::{self, CHAIN_SLOTS};
 use super::cursor::{DescentCursor, Why};
 use super::leaf::RadixLeaf;
 use super::replace::Replace;
-use super::slot::{Child, Header, NodeType, Place, SLOTS_AT, Slot};
+use super::slot::{Child, Header, Place, SLOTS_AT, Slot};
 use super::tree::{CHAIN_NODES_MAX, Way, corrupt};
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -191,7 +191,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             return Err(corrupt(place, "a path that is too long").into());
         }
         let nodes = if count > 0 {
-            self.tree().carve(lane, way.patient, NodeClass::Inner, near, count * CHAIN_NODE_BYTES).await?
+            self.tree().carve(lane, way.patient, NodeClass::Inner, near, self.tree().chain_bytes(count)).await?
         } else {
             place
         };
@@ -199,7 +199,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
             Ok(leaf) => leaf,
             Err(error) => {
                 if count > 0 {
-                    self.tree().space.put(NodeClass::Inner, nodes, count * CHAIN_NODE_BYTES);
+                    self.tree().space.put(NodeClass::Inner, nodes, self.tree().chain_bytes(count));
                 }
                 return Err(error);
             }
@@ -216,13 +216,13 @@ pub(crate) trait Attach<'s>: Replace<'s> {
                 let mut slots = [Slot::EMPTY; CHAIN_SLOTS];
                 let [first, second, ..] = &mut slots;
                 if here.position < at {
-                    *first = Slot::node(byte(here.position), NodeType::SMALLEST, next);
+                    *first = Slot::node(byte(here.position), self.tree().fresh, next);
                 } else {
                     (*first, *second) = (cursor.word.under(old_byte), Slot::leaf(byte(at), leaf));
                 }
                 slots
             });
-            Slot::node(partial, NodeType::SMALLEST, nodes)
+            Slot::node(partial, self.tree().fresh, nodes)
         });
         if count > 0 {
             self.tree().push_chain(lane, nodes, count);
@@ -233,7 +233,7 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         let found = self.tree().publish(lane, here, place, cursor.word, to).await?;
         if found != cursor.word {
             if count > 0 {
-                self.tree().space.put(NodeClass::Inner, nodes, count * CHAIN_NODE_BYTES);
+                self.tree().space.put(NodeClass::Inner, nodes, self.tree().chain_bytes(count));
             }
             self.tree().space.put(NodeClass::Leaf, leaf, self.place_bytes());
             // The node of a frozen slot is being replaced, and the slot of the new node counts. Any other word can be

@@ -5,7 +5,8 @@
 //! That CAS is the replacement. An insert that has found a node full puts its leaf into the new one before it is
 //! published, and linearizes at that CAS. A lane that only helps changes no record.
 //!
-//! The new type is the smallest of which a quarter stays free. Of the largest type all slots may be taken.
+//! The new type is the smallest of which a quarter stays free, and not smaller than that of new nodes. Of the largest type all
+//! slots may be taken.
 //!
 //! In a tree of tiles there are no tombstones in nodes, and a full leaf's new slots are not put in here: the node is
 //! replaced by one that has room for them, and neighbouring voids have one slot there.
@@ -25,9 +26,9 @@ use crate::mutants::{Mutant, planted};
 use crate::remote::place::NodeClass;
 use crate::verbs::{Label, Request};
 
-/// The type of the node that replaces one of `kind`, for `count` taken slots. `None`: there is none.
-fn type_for(count: usize, kind: NodeType) -> Option<NodeType> {
-    let mut larger = NodeType::SMALLEST;
+/// The type of the node that replaces one of `kind`, for `count` taken slots, `least` or larger. `None`: there is none.
+fn type_for(count: usize, kind: NodeType, least: NodeType) -> Option<NodeType> {
+    let mut larger = least;
     while larger.slots() * 3 / 4 < count {
         match larger.next() {
             Some(next) => larger = next,
@@ -95,7 +96,7 @@ impl Tree<'_> {
             let old = Node::new(self.scratch.node(0).of(scratch), kind, self.index).ok()?;
             Some(floor::replaced(&old, &mut [Slot::EMPTY; 256]))
         });
-        let larger = count.and_then(|count| type_for(count + room, kind));
+        let larger = count.and_then(|count| type_for(count + room, kind, self.fresh));
         let Some(larger) = larger else {
             return Err(corrupt(node, "a node of the largest type that has no room for a tile").into());
         };
@@ -139,7 +140,7 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
             let slots = (0..kind.slots()).map(|number| Slot(self.tree().scratch.slot(0, number).word(scratch)));
             slots.filter(|slot| !slot.is_empty()).count()
         });
-        let Some(larger) = type_for(count + usize::from(inserts), kind) else {
+        let Some(larger) = type_for(count + usize::from(inserts), kind, self.tree().fresh) else {
             return Err(corrupt(node, "a node of the largest type that is full or frozen and lacks a byte").into());
         };
         let _room =
@@ -203,6 +204,7 @@ mod tests {
 
     #[test]
     fn a_quarter_stays_free_and_growth_is_by_one_type() {
+        let type_for = |count, kind| type_for(count, kind, NodeType::SMALLEST);
         let mut kind = NodeType::SMALLEST;
         while let Some(next) = kind.next() {
             assert_eq!((type_for(kind.slots(), kind), type_for(kind.slots() + 1, kind)), (Some(next), Some(next)));
@@ -213,5 +215,10 @@ mod tests {
         assert_eq!([3, 4, 6, 7, 12, 13].map(|count| type_for(count, kind).unwrap().slots()), [4, 8, 8, 16, 16, 32]);
         let largest = NodeType::LARGEST;
         assert_eq!([255, 256, 257].map(|count| type_for(count, largest)), [Some(largest), None, None]);
+        assert_eq!(
+            [0, 13].map(|count| super::type_for(count, largest, kind).unwrap().slots()),
+            [16, 32],
+            "no smaller ones"
+        );
     }
 }

@@ -65,6 +65,9 @@ impl NodeType {
     /// Four slots.
     pub const SMALLEST: Self = Self(1);
 
+    /// Sixteen slots: the most that a new node may have.
+    pub const FRESH_MAX: Self = Self(3);
+
     /// 256 slots.
     pub const LARGEST: Self = Self(7);
 

@@ -32,7 +32,8 @@ const LOOKS_PER_DELETED: u32 = 16;
 /// The largest budget: READs for two of the largest nodes with only small nodes below.
 const LOOKS_MAX: u32 = 2 * 256 * (1 + BELOW_MAX.slots() as u32);
 
-/// The largest type of node that is looked into below a full one.
+/// The largest type of node that is looked into below a full one. Where new nodes have more slots, none is: what was deleted
+/// there leaves the tree when that node is full.
 const BELOW_MAX: NodeType = NodeType::SMALLEST;
 
 /// What a look at a leaf takes from the budget where the looks are a round trip of their own, on the way of an insert.

@@ -27,7 +27,7 @@ pub const CHAIN_NODES_MAX: usize = KEY_BYTES_MAX / COVERS_MAX + 1;
 
 /// Scratch bytes for nodes being written: the largest node, or the nodes of a leaf split.
 pub const BUILD_BYTES: usize = {
-    let chain_bytes = CHAIN_NODES_MAX * NodeType::SMALLEST.bytes();
+    let chain_bytes = CHAIN_NODES_MAX * NodeType::FRESH_MAX.bytes();
     if chain_bytes > NODE_BYTES_MAX { chain_bytes } else { NODE_BYTES_MAX }
 };
 
@@ -145,6 +145,8 @@ pub(crate) struct Tree<'s> {
     /// The CAS of a slot is posted in the chain of the WRITEs that it publishes, if all are on one memory node. Off: it
     /// is posted when they have completed.
     pub combine: bool,
+    /// The type of new nodes, and the smallest one: what it has more than they need is their reserve.
+    pub fresh: NodeType,
     /// Memory for nodes and leaves.
     pub space: Space<'s>,
     /// Copies of nodes.

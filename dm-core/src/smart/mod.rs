@@ -81,9 +81,11 @@
 //!   suggests is confirmed at the slot in any case, one READ of 8 bytes.
 //! - **Headers do not change.** A header split puts a node above. The old node keeps the bytes that are then in the
 //!   path, too. So there is no CAS of a header, and no race of two lanes that shorten one.
-//! - **A node has room for its own slots.** The paper reserves 2 KB for each, so that it grows in place. Here a full
-//!   node is frozen and replaced, at about one CAS more for each slot filled. Slots count units of 16 bytes with 40
-//!   bits: 16 TB a memory node, 256 memory nodes.
+//! - **A node has room for its own slots**, and those that a new one begins with ([`parameters::Parameters::node_slots`]).
+//!   The paper reserves 2 KB for each, so that it grows in place. Here a full node is frozen and replaced, at about one CAS
+//!   more for each slot filled. A load of 300,000 random keys in the simulator, nodes that begin with 4, 8 and 16 slots: 4.54,
+//!   4.01 and 3.93 requests an insert, of which 0.74, 0.32 and 0.24 freeze slots; 56, 55 and 68 bytes granted a record.
+//!   Slots count units of 16 bytes with 40 bits: 16 TB a memory node, 256 memory nodes.
 //! - **Deletes are tombstones under the leaf's lock.** Slots stay as they are until an insert needs the slot or the
 //!   node is full. The paper clears slots and merges nodes, which loses inserts.
 //! - **The lock names its holder**, in a word of its own. The paper's is a bit at the end of the data, written back with
@@ -262,6 +264,7 @@ impl<'s> Smart<'s> {
             root: Place::new(HOME, root),
             capabilities,
             combine: options.combine,
+            fresh: parameters.fresh().ok_or(ParameterError::Unknown)?,
             space: parts.space,
             cache: parts.cache,
             epochs: parts.epochs,

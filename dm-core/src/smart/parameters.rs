@@ -6,16 +6,17 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::{KindParameters, stored_parameters};
+use crate::registry::{KindParameters, ParameterError, Stored, check_limit, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
+use core::fmt;
 use static_assertions::const_assert_eq;
 
 record! {
     /// The parameter block of a SMART index as the catalog stores it.
     pub struct ParameterBlock {
         key_bytes: Le16 = "key slot, 8..=64",
-        reserved_2: Le16 = "zero",
+        node_slots: Le16 = "slots of a new inner node, 8 or 16; 0 = 4",
         value_bytes: Le32 = "inline value, 8..=1024",
         flags: Le32 = "options that change what is stored; none yet",
         reserved_12: [u8; 52] = "zero",
@@ -34,12 +35,21 @@ pub struct Parameters {
     pub key_bytes: usize,
     /// Bytes of every value, 8..=1024.
     pub value_bytes: usize,
+    /// Slots of a new inner node: 4, 8 or 16. Those that it does not need yet are its reserve: as long as there are some, it
+    /// takes more children where it is, without a replacement.
+    pub node_slots: usize,
 }
 
 impl Parameters {
     /// Keys and values of these sizes.
     pub const fn with_sizes(key_bytes: usize, value_bytes: usize) -> Self {
-        Self { key_bytes, value_bytes }
+        Self { key_bytes, value_bytes, node_slots: NodeType::SMALLEST.slots() }
+    }
+
+    /// The type of a new inner node. `None`: there is none with so many slots.
+    pub(crate) fn fresh(&self) -> Option<NodeType> {
+        let types = core::iter::successors(Some(NodeType::SMALLEST), |kind| kind.next());
+        types.take_while(|kind| *kind <= NodeType::FRESH_MAX).find(|kind| kind.slots() == self.node_slots)
     }
 
     /// Shape of leaves.
@@ -55,7 +65,33 @@ impl KindParameters for Parameters {
 
     type Scratch = Scratch;
 
-    stored_parameters! { ParameterBlock: key_bytes, value_bytes }
+    stored_parameters! { ParameterBlock: key_bytes, value_bytes;
+        encode |parameters, block| {
+            let slots = if parameters.node_slots == NodeType::SMALLEST.slots() { 0 } else { parameters.node_slots };
+            block.node_slots = Stored::of(slots);
+        }
+        parse |block| {
+            node_slots: match Stored::number(block.node_slots) {
+                0 => NodeType::SMALLEST.slots(),
+                slots => slots,
+            }
+        }
+    }
+
+    fn check_choices(&self) -> Result<(), ParameterError> {
+        let (least, most) = (NodeType::SMALLEST.slots(), NodeType::FRESH_MAX.slots());
+        check_limit("slots of a new inner node", self.node_slots, least, most)?;
+        // A power of two.
+        check_limit("slots of a new inner node", self.node_slots, self.node_slots.next_power_of_two(), most)
+    }
+
+    fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.node_slots == NodeType::SMALLEST.slots() {
+            Ok(())
+        } else {
+            write!(f, ", new nodes of {} slots", self.node_slots)
+        }
+    }
 
     fn leaf_span(&self) -> usize {
         // A leaf is a record.
@@ -113,11 +149,10 @@ const LEAVES_FOR_ONE: usize = 4;
 mod tests {
     extern crate std;
     use super::*;
-    use crate::registry::ParameterError;
 
     #[test]
     fn what_is_stored_is_read_back() {
-        let parameters = Parameters::with_sizes(32, 1024);
+        let parameters = Parameters { node_slots: 16, ..Parameters::with_sizes(32, 1024) };
         assert_eq!(Parameters::decode(1, &parameters.encode()), Ok(parameters));
         let mut other = parameters.encode();
         other[20] = 1;

@@ -22,7 +22,9 @@ pub struct SmartSubject;
 
 impl SmartSubject {
     const fn parameters(shape: &Shape) -> Parameters {
-        Parameters::with_sizes(shape.key_bytes, shape.value_bytes)
+        // Long keys in nodes with a reserve.
+        let node_slots = if shape.key_bytes > 8 { 8 } else { 4 };
+        Parameters { node_slots, ..Parameters::with_sizes(shape.key_bytes, shape.value_bytes) }
     }
 }
 

@@ -288,6 +288,7 @@ fn with_tree(seed: u64, test: impl FnOnce(&Tree<'_>, &Lane<'_>, &mut Memory, &Mo
             calls_change: false,
         },
         combine: true,
+        fresh: NodeType::SMALLEST,
         space,
         cache: NodeCache::new(&words),
         epochs: None,

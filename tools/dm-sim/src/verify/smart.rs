@@ -14,6 +14,7 @@ use super::radix::{self, INDEX};
 use super::settings::Profile;
 use super::subject::{InnerNodeImages, TestAccess, turned};
 use super::tree::{COLLECTS_ALL, FREE_LIST_HOLDS_ALL, TreeCase, TreeKind};
+use super::wide::WideOption;
 use crate::memory::Memories;
 use crate::rng::Rng;
 use dm_core::btree::Options;
@@ -67,7 +68,7 @@ impl TreeKind for Smart {
     }
 
     fn reuse_case() -> Option<(IndexParameters, u64)> {
-        Some((Parameters { key_bytes: 8, value_bytes: 16 }.into(), 60))
+        Some((Parameters::with_sizes(8, 16).into(), 60))
     }
 
     /// Its own mutants, and those of shared code that show in it.
@@ -99,6 +100,12 @@ impl TreeKind for Smart {
             key_bytes: [8, 8, 16, 32][rng.below(4) as usize],
             // Leaves within a line, across two, across several.
             value_bytes: [8, 8, 16, 48, 120][rng.below(5) as usize],
+            // From a stream of its own, so that the others draw what they always drew.
+            node_slots: if draw.wide.has(WideOption::NodeSlots) {
+                8 << Rng::new(draw.seed ^ 0x5eed_0510).below(2)
+            } else {
+                4
+            },
         };
         if matches!(draw.profile, Profile::SlowReaders | Profile::Wraparound) {
             parameters.value_bytes = [48, 64, 120][rng.below(3) as usize];

@@ -99,6 +99,8 @@ options! {
     Packs = "packs", 60;
     /// Parts of the keys are cut in two, where keys have owners.
     Cuts = "cuts", 30;
+    /// New inner nodes have slots in reserve, where an index has such nodes.
+    NodeSlots = "node-slots", 30;
 }
 
 /// Number of options.
@@ -106,7 +108,7 @@ pub const WIDE_OPTIONS: usize = WideOption::ALL.len();
 
 /// A set of options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WideOptions(u32);
+pub struct WideOptions(u64);
 
 impl WideOptions {
     /// None.

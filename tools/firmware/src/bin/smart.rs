@@ -20,7 +20,7 @@ use firmware::tree::HAND_OVERS_MAX;
 use firmware::{LANES, LEAVES_AT_ONCE, PAGE_RECORDS, run};
 use spin::{Mutex, MutexGuard, Once};
 
-const PARAMETERS: Parameters = Parameters { key_bytes: 8, value_bytes: 8 };
+const PARAMETERS: Parameters = Parameters::with_sizes(8, 8);
 /// What [`Parameters::plan`] says, which `run` compares.
 const SCRATCH_BYTES: usize = 12672;
 

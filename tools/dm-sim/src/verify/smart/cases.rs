@@ -12,10 +12,10 @@ use dm_host::kinds::IndexParameters;
 pub(super) fn all() -> Vec<Case> {
     let on = Options::default();
     // Seal and value in one line, or across two; then values of several lines, and of several packets.
-    let short = Parameters { key_bytes: 8, value_bytes: 16 };
-    let long = Parameters { key_bytes: 8, value_bytes: 120 };
-    let longer = Parameters { key_bytes: 8, value_bytes: 600 };
-    let wide = Parameters { key_bytes: 48, value_bytes: 16 };
+    let short = Parameters::with_sizes(8, 16);
+    let long = Parameters::with_sizes(8, 120);
+    let longer = Parameters::with_sizes(8, 600);
+    let wide = Parameters::with_sizes(48, 16);
     let usual = CrashSetup::default();
     let with = |options| CrashSetup { options, ..usual };
     // Digits of two bits: numbers below 24 use three of four bytes. The bytes are far apart, so that paths between them
