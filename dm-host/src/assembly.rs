@@ -12,7 +12,6 @@ pub(crate) mod tree;
 use crate::fabric::any::FabricError;
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
-use dm_core::dolphin::spear::NoSeat;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
 use dm_core::items::layer::LayerNumbers;
@@ -217,9 +216,14 @@ pub enum AssemblyError {
     /// The pool has no room for redo records.
     #[error(transparent)]
     Redo(#[from] RedoError),
-    /// The row of this compute node has no seat in the lock words of leaves.
-    #[error(transparent)]
-    Seat(#[from] NoSeat),
+    /// The index serves compute nodes of the first rows only, and this one has a row behind these.
+    #[error("row {row}: the index serves compute nodes of rows 1 to {last} only; let one of these leave first")]
+    Row {
+        /// The row of this compute node.
+        row: u16,
+        /// The last row that the index serves.
+        last: u16,
+    },
     /// Two indexes of a compute node would have the same lanes.
     #[error(
         "lanes {first} to {last} of this compute node belong to an index that it has open: join once more for another one"

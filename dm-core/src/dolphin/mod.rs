@@ -135,7 +135,8 @@
 //!
 //! # Limits
 //!
-//! - 30 compute nodes that write; one more is [`spear::NoSeat`].
+//! - 30 compute nodes that write; one more is [`spear::NoSeat`]. A repair is one of them: where dead compute nodes have all of the
+//!   first 30 rows, only a compute node that has a row in front of them frees these.
 //! - 256 memory nodes, 16 TB each; keys of 8 to 64 bytes of one length, values of 8 to 1024. Those above 63 are in
 //!   blocks, in chunks for nodes.
 //! - A key far from all others takes a leaf of its own: 1024 bytes.

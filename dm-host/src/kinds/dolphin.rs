@@ -7,7 +7,7 @@ use dm_core::dolphin::entries::{Entries, Entry};
 use dm_core::dolphin::layout::leaf::Leaf;
 use dm_core::dolphin::layout::shape::LEAF_BYTES;
 use dm_core::dolphin::parameters::Parameters;
-use dm_core::dolphin::spear::Seat;
+use dm_core::dolphin::spear::{NoSeat, SEATS, Seat};
 use dm_core::dolphin::{Dolphin, Parts};
 use dm_core::memory::chunks::RequestIds;
 use dm_core::radix::slot::NODE_BYTES_MAX;
@@ -89,7 +89,8 @@ impl<'a> Room<'a> {
         parameters: &Parameters,
         spending: &Spending,
     ) -> Result<Dolphin<'a>, AssemblyError> {
-        let seat = Seat::of_row(place.member.row)?;
+        let seat = Seat::of_row(place.member.row)
+            .map_err(|NoSeat { row }| AssemblyError::Row { row: row.0, last: u16::from(SEATS) })?;
         let parts = Parts {
             number: place.number,
             owner: place.member,

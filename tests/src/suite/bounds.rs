@@ -25,7 +25,7 @@ fn set_locks(subject: &dyn Subject, shape: &Shape, client: &mut Client<'_, '_>, 
 /// An operation that cannot get its lock ends at its deadline, without effect, and leaves no lock record. Reads
 /// succeed, and so does what needs no lock.
 pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
-    for (name, options) in fixture.switches(subject) {
+    for (number, (name, options)) in (0..).zip(fixture.switches(subject)) {
         alone(subject, fixture, &Setup::new(Shape::words(4, 4)).switched(options), |client| {
             fill(client, 50, 1);
             set_locks(subject, &Shape::words(4, 4), client, true);
@@ -47,15 +47,17 @@ pub fn ends_at_its_deadline(subject: &dyn Subject, fixture: &dyn Fixture) {
             }
             assert_eq!(read_beside_locks(client, 20), Some(20));
             assert_eq!(client.everything().len(), 50);
-            // Without a deadline of the caller, the index's own deadline holds.
-            client.arguments(0, 20, 1, 20);
-            let future = client.index.execute(&client.lanes[0], Operation::point(OperationKind::Update));
-            let run = client.drive(0, future);
-            if subject.locks(OperationKind::Update) {
-                let error = run.result.expect_err("the lock is never free");
-                assert!(matches!(error.cause, Cause::Deadline { .. } | Cause::Retries { .. }), "{error}");
-            } else {
-                assert_eq!(run.result, Ok(Outcome::Updated), "{name}");
+            // Without a deadline of the caller, the index's own deadline holds. It is long.
+            if number % fixture.stride() == 0 {
+                client.arguments(0, 20, 1, 20);
+                let future = client.index.execute(&client.lanes[0], Operation::point(OperationKind::Update));
+                let run = client.drive(0, future);
+                if subject.locks(OperationKind::Update) {
+                    let error = run.result.expect_err("the lock is never free");
+                    assert!(matches!(error.cause, Cause::Deadline { .. } | Cause::Retries { .. }), "{error}");
+                } else {
+                    assert_eq!(run.result, Ok(Outcome::Updated), "{name}");
+                }
             }
             set_locks(subject, &Shape::words(4, 4), client, false);
             client.put(20, 5);

@@ -168,7 +168,7 @@ pub fn a_dump_of_damage_fails_or_differs_in_one_entry(subject: &dyn Subject, fix
         .collect();
     let (mut failed, mut same, mut differ) = (0, 0, 0);
     let mut rng = Rng::new(21);
-    for strike in 0..CHANGES {
+    for strike in 0..CHANGES / fixture.stride() {
         let (node, heap, region) = &regions[rng.below(regions.len() as u32) as usize];
         // Of what is in use, most: elsewhere there are zeros.
         let mut at = heap + rng.below(HEAP_BYTES as u32) as usize;

@@ -321,7 +321,7 @@ mod tests {
         let wide = Settings { wide: WideOptions::ALL, ..Settings::default() };
         let mut drawn = WideOptions::NONE;
         let mut without = 0;
-        for seed in 0..2000 {
+        for seed in 0..3000 {
             let draw = Draw::new(&wide, seed);
             draw.wide.options().for_each(|option| drawn = drawn.with(option));
             if draw.wide.is_empty() {

@@ -11,12 +11,13 @@ use super::process::{has_memory, is_stopped_soon, signal};
 use super::writer::{DEPOSED, INDEX, REFUSED, Summary, VIOLATION};
 use crate::failure::Failure;
 use crate::kinds::KindName;
-use crate::members::{held_locks, with_read_access};
+use crate::members::{held_locks, members, with_read_access};
 use crate::pool::{Children, Start};
 use crate::report::repaired::Repaired;
 use crate::tool::with_tool;
 use crate::workload::random::Random;
 use dm_core::membership::lease::LeaseConfig;
+use dm_core::remote::row::RowState;
 use dm_core::verbs::NodeId;
 use dm_host::compute_node::Membership;
 use dm_host::fabric::shm::ShmOptions;
@@ -54,6 +55,10 @@ const CONTINUED_LEASES: u32 = 2;
 /// Of so many faults that would hit a writer that waits for its keys, one does: it waits for a lease, and would hardly ever
 /// get them.
 const WAITING_SPARED: u64 = 16;
+
+/// With so many rows in use there is a repair before another writer is killed. A Dolphin serves compute nodes of the first 30 rows only,
+/// and a repair is one.
+const ROWS_MAX: usize = 20;
 
 /// Small: every incarnation of a writer takes some, and when it dies, nodes in use stay in it.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -359,8 +364,12 @@ impl Fleet {
         }
     }
 
-    /// Kills a writer that runs, and starts it again.
+    /// Kills a writer that runs, and starts it again. Before that dead ones have to give up their rows, if there are many.
     fn kill(&mut self, number: u64) -> Result<(), Failure> {
+        let rows = with_read_access(&self.pool, |fabric, lane| Ok(members(&self.pool, fabric, lane)?))?;
+        if rows.iter().filter(|row| row.state != RowState::Free).count() >= ROWS_MAX {
+            return self.start_repair(None);
+        }
         let Some(mut writer) = self.writers[number as usize].take_if(|writer| writer.state == State::Running) else {
             return Ok(());
         };

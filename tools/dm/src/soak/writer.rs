@@ -37,7 +37,7 @@ use std::time::Duration;
 /// Exit code of a writer that found something wrong.
 pub const VIOLATION: i32 = 3;
 
-/// Exit code of a writer that found no row, seat or memory, because dead writers have it.
+/// Exit code of a writer that found no row that serves, or no memory, because dead writers have it.
 pub const REFUSED: i32 = 4;
 
 /// Exit code of a writer whose keys another process of the same writer has.
@@ -229,7 +229,7 @@ fn is_for_repair(error: &OpenError) -> bool {
     matches!(
         error,
         OpenError::Pool(PoolError::Row(RowError::NoFreeRow { .. }))
-            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }) | AssemblyError::Seat(_))
+            | OpenError::Assembly(AssemblyError::Redo(RedoError::PoolFull { .. }) | AssemblyError::Row { .. })
     )
 }
 
