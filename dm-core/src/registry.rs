@@ -91,6 +91,16 @@ pub enum ParameterError {
         /// The most.
         most: usize,
     },
+    /// A parameter that is none of those to choose from.
+    #[error("{what} {found}: the index takes {choices}")]
+    Choice {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// What the index takes.
+        choices: &'static str,
+    },
     /// Another version of the kind wrote the catalog's block.
     #[error("parameter block of version {found}; this program reads version {supported}")]
     Version {

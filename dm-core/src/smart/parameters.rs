@@ -6,7 +6,7 @@ use crate::membership::redo::{HEADER_BYTES, LOOK_BYTES};
 use crate::operation::ScratchPlan;
 use crate::radix::slot::{NODE_BYTES_MAX, NodeType};
 use crate::radix::tree::{BUILD_BYTES, LEAVES_AT_ONCE_MAX, NODE_IMAGES, PATH_BYTES, Scratch};
-use crate::registry::{KindParameters, ParameterError, Stored, check_limit, stored_parameters};
+use crate::registry::{KindParameters, ParameterError, Stored, stored_parameters};
 use crate::remote::SCRATCH_BYTES;
 use crate::remote::catalog::{IndexKind, PARAMETER_BYTES};
 use core::fmt;
@@ -79,10 +79,9 @@ impl KindParameters for Parameters {
     }
 
     fn check_choices(&self) -> Result<(), ParameterError> {
-        let (least, most) = (NodeType::SMALLEST.slots(), NodeType::FRESH_MAX.slots());
-        check_limit("slots of a new inner node", self.node_slots, least, most)?;
-        // A power of two.
-        check_limit("slots of a new inner node", self.node_slots, self.node_slots.next_power_of_two(), most)
+        let what = "slots of a new inner node";
+        let unknown = ParameterError::Choice { what, found: self.node_slots, choices: "4, 8 or 16" };
+        self.fresh().map(|_| ()).ok_or(unknown)
     }
 
     fn write_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,5 +167,9 @@ mod tests {
         let say = |parameters: Parameters| std::string::ToString::to_string(&parameters.check().unwrap_err());
         assert_eq!(say(Parameters::with_sizes(7, 8)), "key bytes 7: the index takes 8 to 64");
         assert_eq!(say(Parameters::with_sizes(8, 1025)), "value bytes 1025: the index takes 8 to 1024");
+        for node_slots in [0, 5, 32] {
+            let odd = Parameters { node_slots, ..Parameters::with_sizes(8, 8) };
+            assert_eq!(say(odd), std::format!("slots of a new inner node {node_slots}: the index takes 4, 8 or 16"));
+        }
     }
 }
