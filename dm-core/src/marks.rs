@@ -5,7 +5,7 @@
 use core::fmt;
 
 /// Room for marks in a lane, which has a counter for each number below.
-pub const MARKS_MAX: usize = 107;
+pub const MARKS_MAX: usize = 108;
 
 /// An event that is counted: a coverage mark of tests, a retry counter of reports.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -513,6 +513,8 @@ pub struct Census {
     /// Right siblings that their parent does not name yet. They are legal; an operation that meets one finishes the
     /// split.
     pub half_splits: u64,
+    /// Pointers to the former places of nodes that were moved to other memory nodes. They are legal, and cost a round trip.
+    pub moved_links: u64,
     /// Leaves without a record.
     pub empty_leaves: u64,
     /// Entries of keys of any length that no operation finds, since no link leads to their layers, and that no crash leaves.

@@ -8,12 +8,12 @@ use super::Subtrees;
 use super::inner::InnerMut;
 use super::leaves::{Leaves, key_of};
 use super::node::{self, Header, NodeFlags};
-use super::walk::Walk;
+use super::walk::{Peeked, Walk};
 use crate::btree::load::{BulkLoad, LEVELS_AT_ONCE, Open};
 use crate::lane::{Lane, NO_DEADLINE_NS};
 use crate::layout::{stripes, word_at};
 use crate::operation::span::Span;
-use crate::operation::{Cause, Effect, OpError};
+use crate::operation::{Cause, Census, Effect, OpError};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::address::Address;
 use crate::remote::place::{NodeClass, UnlinkedNode};
@@ -172,7 +172,8 @@ pub(crate) trait Bulk<'s>: Leaves<'s> {
                     self.tree().give_back(class, open);
                     break;
                 }
-                let (right, version) = self.peek(lane, address, level as u8).await?;
+                let Peeked { sibling: right, version, .. } =
+                    self.peek(lane, address, level as u8, &mut Census::default()).await?;
                 self.tree().give_back(class, UnlinkedNode { address: address.next_generation(), version });
                 if is_last {
                     break;

@@ -146,7 +146,7 @@ impl Tree<'_> {
                 self.root.set(address, header.level);
                 return Ok(Some((address, header.level)));
             }
-            // A root is never retired. So this is a root that grew between the two READs, after which the word names
+            // A root is never merged, and one that was moved says its level. So this is a root that grew between the two READs, after which the word names
             // another node, or none of this index.
             if address == before {
                 return Err(Self::corrupt(address, "the root word leads to no root of this index"));
@@ -251,6 +251,17 @@ impl Tree<'_> {
                             self.cache.invalidate(cursor.parent);
                         }
                         cursor.address = sibling;
+                    }
+                    // Inner nodes are not merged: it was moved.
+                    Some((FenceCheck::Forward(copy), _)) if moves < MOVES_MAX => {
+                        lane.mark(Mark::FORWARDED);
+                        moves += 1;
+                        self.cache.invalidate(cursor.parent);
+                        if cursor.parent.is_null() {
+                            self.root.forget();
+                        }
+                        cursor.address = copy;
+                        cursor.fresh = false;
                     }
                     Some((FenceCheck::Forward(_), _)) | None => {
                         lane.mark(Mark::RESTART);

@@ -25,7 +25,7 @@ use crate::verbs::{Label, Request};
 
 /// Result of a look at the locked parent.
 enum Parent {
-    /// The separator is to the right of this node.
+    /// The separator is in a node to the right of this one, or in its copy.
     Right(Address),
     /// Nothing to do: already linked, or the child has been retired.
     Settled,
@@ -135,8 +135,8 @@ impl Tree<'_> {
         }
         let image = target.image.of_mut(scratch);
         match node::judge(image, wanted, separator)? {
-            FenceCheck::Right(sibling) => return Ok(Parent::Right(sibling)),
-            FenceCheck::Forward(_) => return Err(DecodeError::Stale),
+            // A parent is an inner node, which is not merged: it was moved, and the next one is its copy.
+            FenceCheck::Right(next) | FenceCheck::Forward(next) => return Ok(Parent::Right(next)),
             FenceCheck::Here => {}
         }
         let inner = Inner::new(&self.inner, image)
@@ -257,15 +257,18 @@ impl Tree<'_> {
             let sibling = self
                 .read_unlocked(lane, target, |scratch| {
                     // Any key to the right of everything: only the comparison with the high fence matters.
-                    match node::judge(old.of(scratch), &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])? {
-                        FenceCheck::Right(sibling) => Ok(Some(sibling)),
-                        _ => Ok(None),
-                    }
+                    node::judge(old.of(scratch), &wanted, &[0xff; KEY_BYTES_MAX][..self.inner.key_bytes])
                 })
                 .await?;
-            let Ok(Some(Some(sibling))) = sibling else {
+            let sibling = match sibling {
+                Ok(Some(FenceCheck::Right(sibling))) => sibling,
+                // The lane that moved the root has not got so far.
+                Ok(Some(FenceCheck::Forward(copy))) => {
+                    self.replace_root(lane, (root, copy), root_level).await?;
+                    continue;
+                }
                 // Not a half-split root (any more), or undecided: READ again.
-                continue;
+                _ => continue,
             };
             let Some(fresh) = lane.take_to_link(NodeClass::Inner, root.node()) else {
                 return Err(Interrupt::NoMemory);

@@ -4,7 +4,7 @@ crate::marks::declare_marks! {
     34;
     /// The key was to the right of the node that was reached.
     MOVE_RIGHT = "move-right",
-    /// A retired leaf forwarded an operation to its left neighbour.
+    /// A retired leaf forwarded an operation to its left neighbour, or a node that was moved to its copy.
     FORWARDED = "forwarded",
     /// An inner node was split.
     INNER_SPLIT = "inner-split",

@@ -20,6 +20,7 @@
 //! | [`link`] | naming new siblings in parents, splitting inner nodes, growing the root; own splits and others' |
 //! | [`merge`], `unlink` | joining an emptied leaf with a neighbour, and undoing half-merges; the parent's part |
 //! | [`reserve`] | memory before locks |
+//! | [`relocate`] | nodes that move to another memory node |
 //! | [`orphans`], [`owner_tag`] | orphan collection, owner tags |
 //! | [`recover`], [`sweep`] | takeover, and sweeping up after a death |
 //! | [`leaves`] | what indexes say about their leaves, and visiting the leaf of a key |
@@ -57,6 +58,7 @@ pub mod orphans;
 pub mod owner_tag;
 pub mod read;
 pub mod recover;
+pub mod relocate;
 pub mod reserve;
 pub(crate) mod router;
 pub mod scan;

@@ -22,6 +22,8 @@ use core::cmp::Ordering;
 
 /// Payload offset of the generation.
 pub(crate) const GENERATION_AT: usize = 0;
+/// In the byte of the generation: see [`FIELDS`].
+const MOVED_BIT: u8 = 1 << 6;
 /// Payload offset of the level.
 pub(crate) const LEVEL_AT: usize = 1;
 /// Payload offset of the index number.
@@ -50,6 +52,13 @@ pub(crate) const fn header_bytes(key_bytes: usize) -> usize {
 /// The header's fields for 8-byte keys, for the goldens.
 pub const FIELDS: &[Field] = &[
     Field::bits(GENERATION_AT, 0, 6, "generation", "repeats the generation of the node's address"),
+    Field::bits(
+        GENERATION_AT,
+        6,
+        1,
+        "moved",
+        "with `retired`: `sibling` points to the copy of this node on another memory node, `low` is as it was",
+    ),
     Field::bytes(LEVEL_AT, 1, "level", "0 = leaf; fixed for the life of the node"),
     Field::bytes(INDEX_AT, 1, "index", "catalog number of the index, plus 1"),
     Field::bits(FLAGS_AT, 0, 1, "unbounded", "there is no high fence: the right edge of the level"),
@@ -148,7 +157,7 @@ pub enum FenceCheck {
     Here,
     /// The key is at or above the high fence: go to the right neighbour.
     Right(Address),
-    /// The node was merged away: go to the left neighbour, which took over its keys.
+    /// The node was merged away: go to the left neighbour, which took over its keys. Or it was moved: go to its copy.
     Forward(Address),
 }
 
@@ -285,6 +294,23 @@ pub fn revive(image: &mut [u8], low: &[u8]) {
     stripes::write(image, LOW_AT, low);
 }
 
+/// Marks the first line of a node as moved to `copy`. What changes is in that line, and the version stays. The place is not
+/// used again ([`super::relocate`]).
+pub(crate) fn move_to(line: &mut [u8], copy: Address) {
+    let mut header = Header::read(line);
+    header.flags |= NodeFlags::RETIRED;
+    header.sibling = copy;
+    header.write(line);
+    let first = stripes::byte(line, GENERATION_AT) | MOVED_BIT;
+    stripes::write(line, GENERATION_AT, &[first]);
+}
+
+/// Whether this is the first line of a node that was moved. Its `sibling` leads to the copy.
+#[inline]
+pub fn is_moved(line: &[u8]) -> bool {
+    stripes::byte(line, GENERATION_AT) & MOVED_BIT != 0 && Header::read(line).flags.contains(NodeFlags::RETIRED)
+}
+
 /// The right neighbour that a retired leaf had.
 pub fn former_sibling(image: &[u8]) -> Address {
     Address::from_bits(stripes::word(image, LOW_AT))
@@ -364,6 +390,26 @@ mod tests {
         let left = Address::new(NodeId(1), 0x2000, 0);
         retire(&mut image, left, OWNER);
         assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(FenceCheck::Forward(left)));
+    }
+
+    #[test]
+    fn a_moved_node_leads_to_its_copy_and_keeps_its_fences() {
+        let mut image = sample();
+        OWNER.write(&mut image);
+        let (before, copy) = (image, Address::new(NodeId(0), 0x2000, 9));
+        move_to(&mut image[..64], copy);
+        assert!(is_moved(&image[..64]) && !is_moved(&before[..64]));
+        assert_eq!(judge(&image, &WANTED, &15u64.to_be_bytes()), Ok(FenceCheck::Forward(copy)));
+        let header = Header { flags: NodeFlags::RETIRED, sibling: copy, ..Header::read(&before) };
+        assert_eq!((Header::read(&image), OwnerTag::read(&image)), (header, OWNER));
+        assert_eq!(stripes::node_version(&image), stripes::node_version(&before));
+        assert_eq!(image[64..], before[64..]);
+        let mut low = [0; 8];
+        read_low(&image, &mut low);
+        assert_eq!(low, 10u64.to_be_bytes());
+        let mut merged = before;
+        retire(&mut merged, copy, OWNER);
+        assert!(!is_moved(&merged));
     }
 
     #[test]

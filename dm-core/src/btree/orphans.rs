@@ -54,7 +54,7 @@ pub(super) struct Place {
 }
 
 /// What a descent has found out about the node that covers a key.
-enum Cover {
+pub(super) enum Cover {
     Node(Address),
     /// No node does: the tree has no such level.
     Nothing,
@@ -301,6 +301,10 @@ impl<'s> Tree<'s> {
         if header.level >= LEVELS_MAX {
             return Ok(());
         }
+        // Pointers may lead to it for ever.
+        if lane.port().with(|scratch| node::is_moved(head.of(scratch))) && !planted(Mutant::MOVED_COLLECTED) {
+            return Ok(());
+        }
         if class == NodeClass::Leaf {
             // READ once more, under the leaf's own lock: from here on no repairer replays a WRITE to it.
             let address = Address::new(node, offset, header.generation);
@@ -504,7 +508,7 @@ impl<'s> Tree<'s> {
     }
 
     /// The live node of `level` that covers the key in the `separator` range. Uses node images 0 and 1.
-    async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, Interrupt> {
+    pub(super) async fn cover(&self, lane: &Lane<'_>, level: u8) -> Result<Cover, Interrupt> {
         let key = self.scratch.separator.clone();
         let mut forwarding_retries = 0;
         for descent in 0..DESCENTS_MAX {

@@ -2,12 +2,12 @@
 //!
 //! Level by level from the root, along the sibling links: each node is judged, its low fence must be where its left
 //! neighbour ended, and its children must be, in order, the nodes of the level below. A node below that no parent names
-//! is a half-split: legal, and counted. Leaves: entries whole, keys within the fences, none twice, what is not in use zero.
+//! is a half-split: legal, and counted. So is a pointer to a node that was moved ([`super::relocate`]): the walk goes on to the copy. Leaves: entries whole, keys within the fences, none twice, what is not in use zero.
 
-use super::Tree;
+use super::{MOVES_MAX, Tree};
 use super::inner::Inner;
 use super::leaves::Leaves;
-use super::node::{self, Header, NodeFlags, Wanted};
+use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -24,6 +24,18 @@ pub(crate) struct Node {
     unbounded: bool,
     records: u64,
     leftmost: Address,
+}
+
+/// A live node, looked at from afar.
+pub(crate) struct Peeked {
+    pub(crate) address: Address,
+    pub(crate) sibling: Address,
+    pub(crate) version: u8,
+}
+
+/// What a pointer leads to was moved there.
+pub(crate) struct Moved {
+    copy: Address,
 }
 
 /// Walks of any index of this family.
@@ -58,7 +70,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         let mut below = Address::NULL;
         let mut lowest = Address::NULL;
         for count in 0..self.nodes_max() {
-            let node = self.walk_node(lane, address, level, count == 0).await?;
+            let node = self.walk_live(lane, &mut address, level, count == 0, census).await?;
             if level == 0 {
                 census.leaves += 1;
                 census.records += node.records;
@@ -86,9 +98,34 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         Err(Tree::corrupt(first, "a level without an end"))
     }
 
+    /// As [`Walk::walk_node`], of the copy of a node that was moved, to which `address` leads afterwards.
+    async fn walk_live(
+        &self,
+        lane: &Lane<'_>,
+        address: &mut Address,
+        level: u8,
+        leftmost: bool,
+        census: &mut Census,
+    ) -> Result<Node, OpError> {
+        for _ in 0..MOVES_MAX {
+            match self.walk_node(lane, *address, level, leftmost).await? {
+                Ok(node) => return Ok(node),
+                Err(Moved { copy }) => *address = copy,
+            }
+            census.moved_links += 1;
+        }
+        Err(Tree::corrupt(*address, "a node that was moved too often"))
+    }
+
     /// Judges one node, which is READ into node image 0. On entry the `separator` range holds where its left neighbour
     /// ended, afterwards where it ends itself.
-    async fn walk_node(&self, lane: &Lane<'_>, address: Address, level: u8, leftmost: bool) -> Result<Node, OpError> {
+    async fn walk_node(
+        &self,
+        lane: &Lane<'_>,
+        address: Address,
+        level: u8,
+        leftmost: bool,
+    ) -> Result<Result<Node, Moved>, OpError> {
         let image = self.tree().image_of_level(level, 0);
         let all = if level == 0 { self.walk_bytes() } else { image.bytes };
         let target = Target { address, image: image.with_bytes(all), label: Label::Walk };
@@ -101,8 +138,10 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 low.copy_from_slice(scratch.get(bound.clone()).unwrap_or_default());
             }
             let image = image.of(scratch);
-            if node::judge(image, &wanted, low)? != node::FenceCheck::Here {
-                return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends"));
+            match node::judge(image, &wanted, low)? {
+                FenceCheck::Here => {}
+                FenceCheck::Forward(copy) if node::is_moved(image) => return Ok(Err(Moved { copy })),
+                _ => return Err(DecodeError::Corrupt("a node does not cover where its left neighbour ends")),
             }
             let header = Header::read(image);
             if stripes::compare(image, node::LOW_AT, low).is_ne() {
@@ -124,7 +163,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
             if let Some(place) = scratch.get_mut(bound.clone()) {
                 place.copy_from_slice(high);
             }
-            Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child })
+            Ok(Ok(Node { sibling: header.sibling, unbounded, records, leftmost: child }))
         };
         let node = self.read_at(lane, target, look).await?;
         node.ok_or(Tree::corrupt(address, "a link leads to something else"))
@@ -176,19 +215,25 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 let inner = Inner::new(&self.tree().inner, self.tree().inner_image(0).of(scratch))?;
                 (i <= inner.separators()).then(|| (inner.child(i), self.separator_of(&inner, i)))
             });
-            let Some((child, (separator, bytes))) = named else { return Ok(below) };
+            let Some((named, (separator, bytes))) = named else { return Ok(below) };
             let separator = separator.get(..bytes).unwrap_or_default();
-            let mut hops = 0u64;
-            while below != child {
+            let (mut child, mut hops) = (named, 0u64);
+            let next = loop {
                 // A node that no parent names: a half-split, unless the child never comes.
                 if below.is_null() || hops > self.nodes_max() {
                     return Err(Tree::corrupt(parent, "a child that is not on the level below"));
                 }
+                let Peeked { address, sibling, .. } = self.peek(lane, below, level - 1, census).await?;
+                if address != child {
+                    child = self.peek(lane, child, level - 1, census).await?.address;
+                }
+                if address == child {
+                    break sibling;
+                }
                 census.half_splits += 1;
-                below = self.peek(lane, below, level - 1).await?.0;
+                below = sibling;
                 hops += 1;
-            }
-            let (next, _) = self.peek(lane, below, level - 1).await?;
+            };
             let starts = lane.port().with(|scratch| {
                 let image = self.tree().image_of_level(level - 1, 1);
                 i == 0 || stripes::compare(image.of(scratch), node::LOW_AT, separator).is_eq()
@@ -212,25 +257,39 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
         (separator, bytes)
     }
 
-    /// READs a node into node image 1 and returns its right neighbour, and its node version.
-    async fn peek(&self, lane: &Lane<'_>, address: Address, level: u8) -> Result<(Address, u8), OpError> {
-        let target = Target { address, image: self.tree().image_of_level(level, 1), label: Label::Walk };
-        let look = |scratch: &mut [u8]| {
-            let image = target.image.of(scratch);
-            let version = stripes::node_version(image).ok_or(DecodeError::Torn)?;
-            Ok((Header::read(image), version))
-        };
-        match self.read_at(lane, target, look).await? {
-            Some((header, version))
-                if header.index == self.tree().index
-                    && header.level == level
-                    && header.generation == address.generation()
-                    && !header.flags.contains(NodeFlags::RETIRED) =>
-            {
-                Ok((header.sibling, version))
+    /// READs a node into node image 1, or the copy of one that was moved.
+    async fn peek(
+        &self,
+        lane: &Lane<'_>,
+        pointer: Address,
+        level: u8,
+        census: &mut Census,
+    ) -> Result<Peeked, OpError> {
+        let mut address = pointer;
+        for _ in 0..MOVES_MAX {
+            let target = Target { address, image: self.tree().image_of_level(level, 1), label: Label::Walk };
+            let look = |scratch: &mut [u8]| {
+                let image = target.image.of(scratch);
+                let version = stripes::node_version(image).ok_or(DecodeError::Torn)?;
+                Ok((Header::read(image), node::is_moved(image), version))
+            };
+            match self.read_at(lane, target, look).await? {
+                Some((header, is_moved, version))
+                    if header.index == self.tree().index
+                        && header.level == level
+                        && header.generation == address.generation()
+                        && (is_moved || !header.flags.contains(NodeFlags::RETIRED)) =>
+                {
+                    if !is_moved {
+                        return Ok(Peeked { address, sibling: header.sibling, version });
+                    }
+                    address = header.sibling;
+                    census.moved_links += 1;
+                }
+                _ => break,
             }
-            _ => Err(Tree::corrupt(address, "a pointer to a node that is not in use")),
         }
+        Err(Tree::corrupt(address, "a pointer to a node that is not in use"))
     }
 
     /// Counts nodes right of the last one that the level above names.
@@ -247,7 +306,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
                 return Ok(());
             }
             census.half_splits += 1;
-            below = self.peek(lane, below, level).await?.0;
+            below = self.peek(lane, below, level, census).await?.sibling;
         }
         Err(Tree::corrupt(below, "a level without an end"))
     }

@@ -18,4 +18,6 @@ crate::marks::declare_marks! {
     OFFLOAD_OVERTAKEN = "offload-overtaken",
     /// A get took the way that was slower so far.
     OFFLOAD_CONTRARY = "offload-contrary",
+    /// A node was moved to another memory node.
+    NODE_MOVED = "node-moved",
 }

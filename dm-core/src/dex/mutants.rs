@@ -17,6 +17,7 @@
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | a memory node answers with a mixture | `slow-copy-believed` |
 //! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call` |
+//! | a leaf moves, and changes go to its old place | `moved-unguarded` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -82,4 +83,6 @@ crate::mutants::declare_mutants! {
     LATE_CHANGE_MADE = "late-change-made" => Wide,
     /// A lane gives up a leaf while a memory node may still change it for the lane.
     LEAF_LEFT_TO_CALL = "leaf-left-to-call" => Wide,
+    /// A leaf moves to another memory node as it is in the pool, and its frame keeps what is not flushed.
+    MOVED_UNGUARDED = "moved-unguarded" => Wide,
 }

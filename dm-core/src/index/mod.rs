@@ -25,7 +25,7 @@ use crate::recovery::Swept;
 use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
 use crate::remote::owners::{LoadWord, Owner, OwnerWord};
-use crate::verbs::Assumptions;
+use crate::verbs::{Assumptions, NodeId};
 use core::future::Future;
 
 /// How long a part stays kept for the compute node that it was moved to where there are no leases, in microseconds: as long as
@@ -147,6 +147,20 @@ pub trait Index: Sync {
         _key: &'a [u8],
         _wait_ns: u64,
     ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
+    }
+
+    /// Moves the nodes of a part that are on memory node `from` to others, so that `from` becomes empty, and returns how many. This
+    /// compute node owns the part. Operations go on. Of all parts, from the last one to the first one: then no pointer leads to
+    /// `from` any more, unless others have split nodes there meanwhile; that is so once nothing moves from any part. Waits for
+    /// `wait_ns` at most; what was moved by then has moved.
+    fn vacate_part<'a>(
+        &'a self,
+        _lane: &'a Lane<'_>,
+        _part: u32,
+        _from: NodeId,
+        _wait_ns: u64,
+    ) -> impl Future<Output = Result<u64, OpError>> + 'a {
         async { Err(OpError::harmless(Cause::BadInput("the keys of an index of this kind have no owners"))) }
     }
 

@@ -1,4 +1,4 @@
-//! A memory node in this process's memory, and lanes that are driven over it, verb by verb: for tests of rooms.
+//! Memory nodes in this process's memory, and lanes that are driven over it, verb by verb: for tests of rooms.
 
 extern crate std;
 use crate::lane::Lane;
@@ -26,8 +26,9 @@ pub(crate) const LOST: usize = usize::MAX;
 /// A lane, and what it does.
 pub(crate) type Work<'a, 'm, R> = (&'a Lane<'m>, Pin<Box<dyn Future<Output = R> + 'a>>);
 
-/// A memory node, and what was asked of it.
+/// A memory node, or several of one geometry, and what was asked of it.
 pub(crate) struct MemoryNode {
+    /// The regions, one behind the other.
     pub(crate) region: RefCell<Vec<u8>>,
     pub(crate) geometry: NodeGeometry,
     /// Requests since they were taken last.
@@ -42,15 +43,25 @@ pub(crate) struct MemoryNode {
 
 impl MemoryNode {
     pub(crate) fn new() -> Self {
+        Self::several(1)
+    }
+
+    /// So many memory nodes.
+    pub(crate) fn several(nodes: usize) -> Self {
         let geometry = small_for_tests();
         Self {
-            region: RefCell::new(vec![0; geometry.region_bytes as usize]),
+            region: RefCell::new(vec![0; nodes * geometry.region_bytes as usize]),
             geometry,
             requests: RefCell::default(),
             after: RefCell::default(),
             calls: RefCell::default(),
             lives: Cell::new(usize::MAX),
         }
+    }
+
+    /// How many memory nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.region.borrow().len() / self.geometry.region_bytes as usize
     }
 
     pub(crate) fn taken(&self) -> Vec<(Verb, Label)> {
@@ -61,7 +72,9 @@ impl MemoryNode {
         let mut completion = Completion { status: Status::Ok, ..Completion::NOTHING };
         let (at, local, bytes) = (request.offset as usize, request.local as usize, request.bytes as usize);
         self.requests.borrow_mut().push((request.verb, request.label));
-        let mut region = self.region.borrow_mut();
+        let mut regions = self.region.borrow_mut();
+        let base = usize::from(request.node.0) * self.geometry.region_bytes as usize;
+        let region = &mut regions[base..base + self.geometry.region_bytes as usize];
         match request.verb {
             Verb::Read => scratch[local..local + bytes].copy_from_slice(&region[at..at + bytes]),
             Verb::Write => {
@@ -86,7 +99,7 @@ impl MemoryNode {
                 Some(serve) => {
                     let asked = scratch[local..local + bytes].to_vec();
                     let answer = &mut scratch[local..local + request.operands[0] as usize];
-                    match serve(&mut region, &asked, answer) {
+                    match serve(region, &asked, answer) {
                         LOST => completion.status = Status::Unanswered,
                         bytes => completion.value = CallAnswer::new(bytes, 0, 0).0,
                     }
@@ -96,7 +109,7 @@ impl MemoryNode {
             verb => unreachable!("{verb:?}"),
         }
         if let Some(after) = &mut *self.after.borrow_mut() {
-            after(&mut region);
+            after(&mut regions);
         }
         completion
     }

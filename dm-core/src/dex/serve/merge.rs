@@ -361,7 +361,8 @@ impl Dex<'_> {
         let is_retired = port.with(|scratch| {
             let (wanted, low) = (self.leaf_wanted(right), low.get(..self.leaf.key_bytes).unwrap_or_default());
             let judged = node::judge(image.of(scratch), &wanted, low);
-            let is_retired = matches!(judged, Ok(FenceCheck::Forward(_)));
+            // One that was moved is alive elsewhere.
+            let is_retired = matches!(judged, Ok(FenceCheck::Forward(_))) && !node::is_moved(image.of(scratch));
             if is_retired {
                 node::revive(image.of_mut(scratch), low);
             }

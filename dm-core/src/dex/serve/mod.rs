@@ -22,6 +22,7 @@
 //! | `create` | the empty index, and its bulk load |
 //! | `moves` | parts of the keys that move to another compute node |
 //! | `cut` | parts of the keys that are cut in two |
+//! | `vacate` | parts of the keys whose nodes leave a memory node |
 //! | `own` | opening: table and ring; entries that are taken when operations need them, and given up |
 //! | `replay` | what a recovery does to leaves |
 //!
@@ -59,6 +60,7 @@ mod scan;
 mod split;
 #[cfg(test)]
 mod tests;
+mod vacate;
 
 use super::log::append::{self, Site};
 use super::log::record::Change;
@@ -93,7 +95,7 @@ use crate::recovery::sweep::Sweep;
 use crate::registry::{KEY_BYTES_MAX, KindParameters, ParameterError};
 use crate::remote::catalog::IndexSet;
 use crate::remote::lock_word::RowId;
-use crate::verbs::{Assumptions, LaneId};
+use crate::verbs::{Assumptions, LaneId, NodeId};
 use core::future::Future;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -401,6 +403,18 @@ impl Index for Dex<'_> {
         let _pinned = self.tree.pin(lane);
         self.set_key(lane, key);
         self.cut(lane).await.map_err(|error| self.note_fencing(error))
+    }
+
+    async fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> Result<u64, OpError> {
+        lane.begin(wait_ns);
+        let _pinned = self.tree.pin(lane);
+        self.vacate(lane, part, from).await.map_err(|error| self.note_fencing(error))
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {

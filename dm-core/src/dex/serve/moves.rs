@@ -153,7 +153,7 @@ impl Dex<'_> {
     }
 
     /// Flushes a page, and takes it out of its frame.
-    async fn drop_page(&self, lane: &Lane<'_>, name: FrameName) -> Result<(), OpError> {
+    pub(super) async fn drop_page(&self, lane: &Lane<'_>, name: FrameName) -> Result<(), OpError> {
         let frozen = loop {
             match self.store.freeze(lane, name) {
                 Ok(frozen) => break frozen,

@@ -22,13 +22,18 @@ fn member_of(row: u16) -> Member {
 
 /// A pool with a superblock, and nothing in it.
 pub(super) fn empty_pool() -> Pool {
-    let pool = Pool::new();
+    empty_pool_of(1)
+}
+
+/// The same of so many memory nodes.
+pub(super) fn empty_pool_of(nodes: usize) -> Pool {
+    let pool = Pool::of(nodes);
     let geometry = pool.geometry;
     let plan = PoolPlan {
         pool_id: [5; 16],
         pool_incarnation: POOL_INCARNATION,
         node: NodeId(0),
-        nodes: 1,
+        nodes: nodes as u16,
         region_bytes: geometry.region_bytes,
         chunk_bytes: geometry.chunk_bytes,
         lock_count: geometry.lock_count,
@@ -52,11 +57,20 @@ pub(super) fn kill(pool: &Pool, row: u16) {
 /// and `then` says whether what was begun has taken effect, of which it gets the word of entry 0: after two of these all deaths were tried.
 pub(super) fn dies_at_every_line(
     begin: &impl AsyncFn(&Dex<'_>, &Lane<'_>),
+    then: impl FnMut(&Pool, &Dex<'_>, &Lane<'_>, &Told, OwnerWord) -> bool,
+) {
+    dies_at_every_line_of(1, begin, then);
+}
+
+/// The same on so many memory nodes.
+pub(super) fn dies_at_every_line_of(
+    nodes: usize,
+    begin: &impl AsyncFn(&Dex<'_>, &Lane<'_>),
     mut then: impl FnMut(&Pool, &Dex<'_>, &Lane<'_>, &Told, OwnerWord) -> bool,
 ) {
     let (mut deaths, mut done) = (0, 0);
     for lives in 0.. {
-        let (pool, mut told) = (empty_pool(), Told::default());
+        let (pool, mut told) = (empty_pool_of(nodes), Told::default());
         with_owner(&pool, 2, usize::MAX, |second, two| {
             pool.run(two, second.take_part(two, 1)).unwrap();
             with_owner(&pool, 1, usize::MAX, |first, one| {
@@ -90,11 +104,12 @@ pub(super) fn with_lanes_of_owner<R>(
     lives: usize,
     test: impl FnOnce(&Dex<'_>, &[Lane<'_>]) -> R,
 ) -> R {
-    let (member, geometry, setup) = (member_of(row), [pool.geometry], CROWDED);
-    let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, memory_nodes: 1, host: "here" };
+    let (member, geometry, setup) = (member_of(row), vec![pool.geometry; pool.nodes()], CROWDED);
+    let memory_nodes = pool.nodes() as u16;
+    let joiner = Joiner { token: u64::from(member.nonce), lanes: setup.lanes, memory_nodes, host: "here" };
     let at = pool.geometry.row_offset(member.row) as usize;
     pool.region.borrow_mut()[at..at + Row::BYTES].copy_from_slice(Row::of(member, &joiner).as_bytes());
-    let (mut room, mut areas) = (vec![0; 4096], [Area::default()]);
+    let (mut room, mut areas) = (vec![0; 4096], vec![Area::default(); pool.nodes()]);
     let node_bytes = setup.parameters().redo_bytes();
     let lane = Lane::new(LaneId(0), &mut room);
     let mut open = IndexSet::default();

@@ -46,6 +46,7 @@ mod offload;
 mod renewals;
 mod scans;
 mod splits;
+mod vacates;
 mod verbs;
 
 const NUMBER: usize = 2;
@@ -101,7 +102,12 @@ struct Pool {
 
 impl Pool {
     fn new() -> Self {
-        Self { node: MemoryNode::new(), may_answer: AtomicBool::new(true) }
+        Self::of(1)
+    }
+
+    /// So many memory nodes.
+    fn of(nodes: usize) -> Self {
+        Self { node: MemoryNode::several(nodes), may_answer: AtomicBool::new(true) }
     }
 }
 
@@ -174,7 +180,7 @@ fn with_member<R>(
         assert!(partition.admit(entry).is_some());
     }
     // The log.
-    let geometry = [pool.geometry];
+    let geometry = vec![pool.geometry; pool.nodes()];
     let chunks: Vec<u32> = (0..RING_CHUNKS).map(|back| geometry[0].chunk_count - 1 - back).collect();
     let ring = Ring::new(NodeId(0), &geometry[0], &chunks).unwrap();
     let owner = RingOwner::new(([5; 16], POOL_INCARNATION), number, member, u64::from(epoch));
@@ -198,8 +204,8 @@ fn with_member<R>(
     let locks = geometry[0].lock_count as usize;
     let entries: Vec<Entry> = (0..locks).map(|_| Entry::default()).collect();
     let waiters: Vec<Waiter> = (0..setup.lanes).map(|_| Waiter::default()).collect();
-    let mut free = [(); NodeClass::COUNT].map(|()| vec![FreeNode::default(); 64]);
-    let slabs = free.each_mut().map(|free| Mutex::new(NodeSlab::new(free)));
+    let mut free = vec![vec![FreeNode::default(); 64]; NodeClass::COUNT * geometry.len()];
+    let slabs: Vec<_> = free.iter_mut().map(|free| Mutex::new(NodeSlab::new(free))).collect();
     let (requests, cache) = (RequestIds::new(), storage(setup.cache_words));
     let tree = Tree {
         number,
