@@ -57,7 +57,7 @@ use dm_core::recovery::Swept;
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::owners::{LoadWord, OwnerWord};
-use dm_core::verbs::Assumptions;
+use dm_core::verbs::{Assumptions, NodeId};
 use std::ops::Range;
 
 /// An index as its users see it: with checksums that they do not see, or as it is.
@@ -267,6 +267,16 @@ impl<I: Index> Index for Checked<'_, I> {
 
     async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
         self.stored.cut_part(lane, key, wait_ns).await
+    }
+
+    async fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> Result<u64, OpError> {
+        self.stored.vacate_part(lane, part, from, wait_ns).await
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {

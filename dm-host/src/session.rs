@@ -137,8 +137,9 @@ use dm_core::operation::Census;
 use dm_core::remote::catalog::IndexEntry;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::row::Member;
+use dm_core::verbs::NodeId;
 use local::Lending;
-use parts::Ask;
+use parts::{Ask, Moved};
 use queue::Queue;
 use request::Shape;
 use row::Seat;
@@ -495,10 +496,18 @@ impl Session {
     /// have parts. Loads are those of the last seconds; without any, numbers of parts are evened. Each part may take `wait`.
     /// Returns what has moved, in that order.
     pub fn balance_parts(&self, wait: Duration) -> Result<Vec<Move>, SessionError> {
-        self.have_moved(Ask::Even, wait)
+        self.have_moved(Ask::Even, wait).map(|moved| moved.parts)
     }
 
-    fn have_moved(&self, what: Ask, wait: Duration) -> Result<Vec<Move>, SessionError> {
+    /// Moves the nodes of this session's parts of the keys that are on memory node `from` to other memory nodes, where keys have
+    /// owners, from the last part to the first one. Operations go on. Each part may take `wait`. Returns how many nodes have moved:
+    /// if all parts are this session's, none is left there once that is 0. What `dm pool drain` does without the parts changing
+    /// hands; that withholds the memory node's free chunks, too, and should come first.
+    pub fn vacate(&self, from: NodeId, wait: Duration) -> Result<u64, SessionError> {
+        self.have_moved(Ask::Nodes { from }, wait).map(|moved| moved.nodes)
+    }
+
+    fn have_moved(&self, what: Ask, wait: Duration) -> Result<Moved, SessionError> {
         if self.on_worker() {
             return Err(SessionError::OnWorker);
         }

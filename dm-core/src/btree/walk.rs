@@ -4,11 +4,11 @@
 //! neighbour ended, and its children must be, in order, the nodes of the level below. A node below that no parent names
 //! is a half-split: legal, and counted. So is a pointer to a node that was moved ([`super::relocate`]): the walk goes on to the copy. Leaves: entries whole, keys within the fences, none twice, what is not in use zero.
 
-use super::{MOVES_MAX, Tree};
 use super::inner::Inner;
 use super::leaves::Leaves;
 use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
+use super::{MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::layout::stripes;
@@ -258,13 +258,7 @@ pub(crate) trait Walk<'s>: Leaves<'s> {
     }
 
     /// READs a node into node image 1, or the copy of one that was moved.
-    async fn peek(
-        &self,
-        lane: &Lane<'_>,
-        pointer: Address,
-        level: u8,
-        census: &mut Census,
-    ) -> Result<Peeked, OpError> {
+    async fn peek(&self, lane: &Lane<'_>, pointer: Address, level: u8, census: &mut Census) -> Result<Peeked, OpError> {
         let mut address = pointer;
         for _ in 0..MOVES_MAX {
             let target = Target { address, image: self.tree().image_of_level(level, 1), label: Label::Walk };

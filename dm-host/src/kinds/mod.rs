@@ -27,7 +27,7 @@ use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::owners::{LoadWord, OwnerWord};
-use dm_core::verbs::Assumptions;
+use dm_core::verbs::{Assumptions, NodeId};
 use dm_core::{for_each_kind, match_kind};
 pub use parameters::{Below, IndexParameterError, IndexParameters};
 use root::Evidence;
@@ -297,6 +297,16 @@ impl Index for AnyIndex<'_, '_, '_> {
 
     async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
         match_kind!(self, AnyIndex(form) => form.below().cut_part(lane, key, wait_ns).await)
+    }
+
+    async fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> Result<u64, OpError> {
+        match_kind!(self, AnyIndex(form) => form.below().vacate_part(lane, part, from, wait_ns).await)
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {

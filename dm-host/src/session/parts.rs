@@ -6,7 +6,7 @@
 //! | every [`KEEP`] | the session gives up what others have asked for, takes what is kept for it, and says what load its parts have |
 //! | once it is open, if it shares parts | it asks for its share of the load ([`SessionOptions::shares_parts`]) |
 //! | when it closes, if it shares parts | it has its parts kept for others, each for the one that has the least load by then |
-//! | when it is told to | it moves one part, cuts one in two, or evens the loads of all compute nodes |
+//! | when it is told to | it moves one part, cuts one in two, evens the loads of all compute nodes, or moves nodes of its parts off a memory node |
 //!
 //! All of these are moves of single parts ([`Index::move_part`]), and [`Balance`] says which. They run on the walker's lane, which
 //! is free between two moves.
@@ -23,6 +23,7 @@ use dm_core::index::Index;
 use dm_core::index::balance::{Balance, Move, Part, RowLoad};
 use dm_core::operation::OpError;
 use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::NodeId;
 use std::collections::BTreeSet;
 use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,17 @@ pub(super) enum Ask {
     Cut { key: Vec<u8> },
     /// Parts, until loads are about even.
     Even,
+    /// The nodes of this session's parts that are on a memory node.
+    Nodes { from: NodeId },
+}
+
+/// What has moved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moved {
+    /// Parts of the keys.
+    pub(super) parts: Vec<Move>,
+    /// Nodes of the index.
+    pub(super) nodes: u64,
 }
 
 /// Gives up parts that others have asked for, and takes those that are kept for this compute node, until the session closes. `share`:
@@ -73,17 +85,19 @@ pub(super) fn keep(
     }
 }
 
-/// Does what the session of the compute node of row `me` is told. Each part may take `wait`. Returns what has moved of a plan.
+/// Does what the session of the compute node of row `me` is told. Each part may take `wait`. Returns what has moved of a plan, or nodes.
 pub(super) fn ask(
     index: &Watched<'_, impl Index>,
     walker: &Mutex<Walker>,
     me: RowId,
     (what, wait): (Ask, Duration),
-) -> Result<Vec<Move>, SessionError> {
+) -> Result<Moved, SessionError> {
     let moved = match what {
-        Ask::Part { part, to } => move_part(index, walker, (part, to), wait).map(|()| Vec::new()),
-        Ask::Cut { key } => cut_part(index, walker, &key, wait).map(|()| Vec::new()),
-        Ask::Even => even(index, walker, (me, Whose::Everybodys), wait, || false),
+        Ask::Part { part, to } => move_part(index, walker, (part, to), wait).map(|()| Moved::default()),
+        Ask::Cut { key } => cut_part(index, walker, &key, wait).map(|()| Moved::default()),
+        Ask::Even => even(index, walker, (me, Whose::Everybodys), wait, || false)
+            .map(|parts| Moved { parts, ..Moved::default() }),
+        Ask::Nodes { from } => vacate(index, walker, (me, from), wait).map(|nodes| Moved { nodes, ..Moved::default() }),
     };
     moved.map_err(SessionError::Operation)
 }
@@ -180,6 +194,28 @@ fn cut_part(
     let mut walker = walker.lock().unwrap_or_else(PoisonError::into_inner);
     let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
     walker.run(index, async |lane| index.cut_part(lane, key, wait_ns).await)
+}
+
+/// Moves nodes of the parts of row `me` off a memory node, from the last part to the first one. Returns how many.
+fn vacate(
+    index: &Watched<'_, impl Index>,
+    walker: &Mutex<Walker>,
+    (me, from): (RowId, NodeId),
+    wait: Duration,
+) -> Result<u64, OpError> {
+    let walker = || walker.lock().unwrap_or_else(PoisonError::into_inner);
+    walker().run(index, async |lane| index.parts(lane).await)?;
+    look(index, &mut walker())?;
+    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+    let mut moved = 0;
+    for part in (0..parts(index).len() as u32).rev() {
+        // Others may ask for parts meanwhile: the lane is free between two.
+        let is_mine = index.part(part).is_some_and(|(word, load)| Part::new(word, load).row() == me);
+        if is_mine {
+            moved += walker().run(index, async |lane| index.vacate_part(lane, part, from, wait_ns).await)?;
+        }
+    }
+    Ok(moved)
 }
 
 fn move_part(

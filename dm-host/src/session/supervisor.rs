@@ -31,7 +31,6 @@ use crate::kinds::IndexParameters;
 use crate::solo::block_on;
 use crate::worker::{self, Wakes, WorkerError};
 use dm_core::index::Index;
-use dm_core::index::balance::Move;
 use dm_core::lane::Lane;
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Census, OpError};
@@ -62,7 +61,7 @@ pub(super) enum Command {
     /// Walk over the index and validate it.
     Validate(Sender<Result<Census, SessionError>>),
     /// Have parts of the keys moved to other compute nodes.
-    Move((Ask, Duration), Sender<Result<Vec<Move>, SessionError>>),
+    Move((Ask, Duration), Sender<Result<parts::Moved, SessionError>>),
     /// Finish what is queued and end.
     Close,
 }

@@ -23,7 +23,7 @@ use dm_core::recovery::Swept;
 use dm_core::remote::catalog::{IndexNumber, IndexSet};
 use dm_core::remote::lock_word::RowId;
 use dm_core::remote::owners::{LoadWord, OwnerWord};
-use dm_core::verbs::{Assumptions, Label, LaneId, Status, Verb};
+use dm_core::verbs::{Assumptions, Label, LaneId, NodeId, Status, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -247,6 +247,16 @@ impl<I: Index> Index for Watched<'_, I> {
 
     async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
         self.guard(lane, wait_ns, self.index.cut_part(lane, key, wait_ns)).await
+    }
+
+    async fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> Result<u64, OpError> {
+        self.guard(lane, wait_ns, self.index.vacate_part(lane, part, from, wait_ns)).await
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {

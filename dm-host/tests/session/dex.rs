@@ -5,8 +5,9 @@ use crate::session_support::{options, pool_here, value_of};
 use dm_core::dex::parameters::{Cut, Parameters};
 use dm_core::operation::Cause;
 use dm_core::remote::lock_word::RowId;
+use dm_core::verbs::NodeId;
 use dm_host::pool::Pool;
-use dm_host::session::{Insert, Session, SessionError, Update};
+use dm_host::session::{Delete, Insert, Session, SessionError, Update};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -97,6 +98,56 @@ fn a_session_that_has_nothing_of_an_index_is_closed() {
     assert_eq!(busy.insert(&key(1), &value_of(1)).wait(), Ok(Insert::Inserted));
     busy.close();
     assert_eq!(open(&pool).get(&key(1)).wait().unwrap().as_deref(), Some(&value_of(1)[..]));
+}
+
+#[test]
+fn nodes_leave_a_memory_node_while_they_are_in_use() {
+    let pool = pool_here(2);
+    let sessions = [open(&pool), open(&pool)];
+    let wait = Duration::from_mins(1);
+    let records: Vec<_> = (0..KEYS).map(|n| (key(n), value_of(n))).collect();
+    // The second one gets the last part first, so that both have some.
+    for (session, records) in sessions.iter().rev().zip([&records[1500..], &records[..1500]]) {
+        for put in session.multi_put(records).wait() {
+            put.unwrap();
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (session, keys) in sessions.iter().zip([0..1500, 1500..KEYS]) {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut rng = 1_u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let n = keys.start + (rng >> 33) % (keys.end - keys.start);
+                    assert_eq!(session.get(&key(n)).wait().unwrap().as_deref(), Some(&value_of(n)[..]), "key {n}");
+                    assert_eq!(session.update(&key(n), &value_of(n)).wait(), Ok(Update::Updated));
+                    // So that leaves split and are joined meanwhile.
+                    assert_eq!(session.delete(&key(n)).wait(), Ok(Delete::Deleted));
+                    assert_eq!(session.insert(&key(n), &value_of(n)).wait(), Ok(Insert::Inserted));
+                }
+            });
+        }
+        for round in 0..6 {
+            let from = NodeId(round % 2);
+            let moved: u64 = [1, 0].map(|at: usize| sessions[at].vacate(from, wait).unwrap()).iter().sum();
+            assert!(moved > 20, "{moved} nodes in round {round}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    for session in sessions.iter().rev() {
+        session.vacate(NodeId(1), wait).unwrap();
+    }
+    let left: u64 = sessions.iter().rev().map(|session| session.vacate(NodeId(1), wait).unwrap()).sum();
+    assert_eq!(left, 0);
+    drop(sessions);
+    let session = open(&pool);
+    let census = session.validate().unwrap();
+    assert_eq!((census.records, census.moved_links), (KEYS, 0), "{census:?}");
+    for n in 0..KEYS {
+        assert_eq!(session.get(&key(n)).wait().unwrap().as_deref(), Some(&value_of(n)[..]));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use dm_core::lane::Lane;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::operation::{Cause, Census, OpError, Operation, Outcome, Part};
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::LaneId;
+use dm_core::verbs::{LaneId, NodeId};
 use dm_host::assembly::Spending;
 use dm_host::compute_node::{ComputeNode, Membership};
 use dm_host::fabric::any::AnyFabric;
@@ -222,9 +222,9 @@ impl Tool<'_, '_, '_, '_> {
 
     /// The number of the part that has `key`, and the row of its owner, 0 for nobody, as the index said when this lane opened it.
     pub(crate) fn part_of(&mut self, key: &[u8]) -> Result<(u32, RowId), OpError> {
-        block_on_index(self.fabric, self.lane, &self.index, self.index.parts(self.lane)).0?;
+        self.parts()?;
         let part = self.index.part_of(key);
-        Ok((part, self.index.part(part).map_or(RowId(0), |(word, _)| word.row())))
+        Ok((part, self.owner_of_part(part)))
     }
 
     /// See [`Index::take_part`].
@@ -236,6 +236,22 @@ impl Tool<'_, '_, '_, '_> {
     pub(crate) fn cut_part(&mut self, key: &[u8], wait: Duration) -> Result<(), OpError> {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         block_on_index(self.fabric, self.lane, &self.index, self.index.cut_part(self.lane, key, wait_ns)).0
+    }
+
+    /// How many parts the keys are cut into: see [`Index::parts`].
+    pub(crate) fn parts(&mut self) -> Result<u32, OpError> {
+        block_on_index(self.fabric, self.lane, &self.index, self.index.parts(self.lane)).0
+    }
+
+    /// The row of a part's owner, 0 for nobody, as this lane saw it last.
+    pub(crate) fn owner_of_part(&self, part: u32) -> RowId {
+        self.index.part(part).map_or(RowId(0), |(word, _)| word.row())
+    }
+
+    /// See [`Index::vacate_part`].
+    pub(crate) fn vacate_part(&mut self, part: u32, from: NodeId, wait: Duration) -> Result<u64, OpError> {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        block_on_index(self.fabric, self.lane, &self.index, self.index.vacate_part(self.lane, part, from, wait_ns)).0
     }
 
     /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.

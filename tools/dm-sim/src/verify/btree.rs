@@ -1,7 +1,7 @@
 //! Walks of B+-trees from outside: directly in the memories, by links and headers only. And what tests do to the copies
 //! and free lists of a B+-tree.
 
-use super::accounting::{Holdings, Node, UNIT_BYTES};
+use super::accounting::{Chunk, Holdings, Node, UNIT_BYTES};
 use super::blocks::Found;
 use super::chunk_table::{chunks, pool_epoch};
 use super::memory_walk::TreeNodes;
@@ -9,7 +9,7 @@ use super::subject::InnerNodeImages;
 use crate::memory::Memories;
 use dm_core::btree::Tree;
 use dm_core::btree::inner::Inner;
-use dm_core::btree::node::{Header, NodeFlags};
+use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::layout::stripes;
 use dm_core::remote::address::Address;
 use dm_core::remote::catalog::{IndexNumber, owners_offset, root_offset};
@@ -135,6 +135,14 @@ fn walk<'m>(
             if header.level != level || header.generation != next.generation() {
                 return Err(format!("the link to {next} leads to something else"));
             }
+            if node::is_moved(image) {
+                visited += 1;
+                if next == first {
+                    first = header.sibling;
+                }
+                next = header.sibling;
+                continue;
+            }
             if header.flags.contains(NodeFlags::RETIRED) {
                 return Err(format!("the link to {next} leads to a retired node"));
             }
@@ -174,6 +182,22 @@ fn ownership_table(geometry: &[NodeGeometry], memories: &Memories) -> Option<Nod
     (!named.is_null()).then_some(Node { node: HOME, offset: named.offset(), bytes: home.chunk_bytes })
 }
 
+/// Places in a chunk for nodes that nodes have left for another memory node. Pointers may lead there for ever.
+fn left_by_moves<'m>(
+    memories: &'m Memories,
+    &Chunk { node, offset, bytes, node_bytes, is_of_pieces, .. }: &Chunk,
+    (leaf, inner): (u64, u64),
+) -> impl Iterator<Item = Node> + 'm {
+    let is_of_nodes = !is_of_pieces && (node_bytes == leaf || node_bytes == inner);
+    let places = if is_of_nodes { bytes / node_bytes } else { 0 };
+    (0..places).map(move |place| Node { node, offset: offset + place * node_bytes, bytes: node_bytes }).filter(
+        |place| {
+            let address = Address::new(place.node, place.offset, 0);
+            image(memories, address, place.bytes as usize).is_some_and(node::is_moved)
+        },
+    )
+}
+
 /// Chunks of the index, and the nodes in them that it reaches.
 pub(super) fn holdings(
     tree: &TreeNodes,
@@ -205,5 +229,8 @@ pub(super) fn holdings(
     if let Some(found) = found {
         holdings.reached.extend(found.blocks()?);
     }
+    let left: Vec<Node> =
+        holdings.chunks.iter().flat_map(|chunk| left_by_moves(memories, chunk, (leaf, inner))).collect();
+    holdings.reached.extend(left);
     Ok(holdings)
 }

@@ -69,6 +69,8 @@ impl TreeKind for Dex {
             Mark::ENTRY_HANDED_OVER,
             // With the option cuts only.
             Mark::ENTRY_CUT,
+            // With the option vacates only.
+            Mark::NODE_MOVED,
             // With the option offload only.
             Mark::OFFLOADED,
             Mark::OFFLOAD_IN_VAIN,

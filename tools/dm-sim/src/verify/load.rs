@@ -61,6 +61,8 @@ pub enum Ended {
     Swept(Result<Swept, OpError>),
     /// A part that was to move, or parts that others have asked for.
     Moved(Result<(), OpError>),
+    /// A part whose nodes were to leave a memory node: how many did.
+    Vacated(Result<u64, OpError>),
     /// What another compute node asked for: the answer, and how the operation that was begun last ended.
     Served(Vec<u8>, Result<(), OpError>),
     /// Operations that went to their owner together: the place of each, and how it ended, if it was begun.
@@ -78,6 +80,7 @@ impl Ended {
         | Self::CollectedOrphans(Err(error))
         | Self::Swept(Err(error))
         | Self::Moved(Err(error))
+        | Self::Vacated(Err(error))
         | Self::Served(_, Err(error))) = self
         else {
             return false;
@@ -95,6 +98,7 @@ impl Ended {
                 | Self::CollectedOrphans(Ok(_))
                 | Self::Swept(Ok(_))
                 | Self::Moved(Ok(()))
+                | Self::Vacated(Ok(_))
                 | Self::Served(_, Ok(()))
         )
     }
@@ -117,6 +121,8 @@ enum Doing {
     Move,
     /// It cuts a part in two.
     Cut,
+    /// It has nodes leave a memory node.
+    Vacate,
     /// It does what others have asked for.
     Keep,
     /// It executes an operation of another compute node.

@@ -162,6 +162,10 @@ pub trait Opened {
     fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::move_part`].
     fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()>;
+    /// See [`Index::vacate_part`].
+    fn vacate_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, from: NodeId, wait_ns: u64) -> Boxed<'a, u64>;
+    /// The row of a part's owner, as this compute node saw it last.
+    fn owner_of_part(&self, part: u32) -> Option<RowId>;
     /// See [`Index::cut_part`].
     fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Boxed<'a, ()>;
     /// See [`TestAccess::turn`].
@@ -245,6 +249,14 @@ impl<I: TestAccess> Opened for With<'_, I> {
     fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Boxed<'a, ()> {
         Box::pin(self.0.move_part(lane, part, to, wait_ns))
     }
+    fn vacate_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, from: NodeId, wait_ns: u64) -> Boxed<'a, u64> {
+        Box::pin(self.0.vacate_part(lane, part, from, wait_ns))
+    }
+
+    fn owner_of_part(&self, part: u32) -> Option<RowId> {
+        self.0.part(part).map(|(word, _)| word.row())
+    }
+
     fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Boxed<'a, ()> {
         Box::pin(self.0.cut_part(lane, key, wait_ns))
     }

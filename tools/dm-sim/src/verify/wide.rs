@@ -101,6 +101,8 @@ options! {
     Cuts = "cuts", 30;
     /// New inner nodes have slots in reserve, where an index has such nodes.
     NodeSlots = "node-slots", 30;
+    /// Nodes move from one memory node to another, where keys have owners.
+    Vacates = "vacates", 30;
 }
 
 /// Number of options.

@@ -1,13 +1,15 @@
 //! `dm pool add` and `dm pool drain`: a memory node that a pool gets, and one that is to become empty.
 
+use super::repartition::with_range;
 use crate::failure::{Failure, print};
 use crate::members::{members, on_lane, with_read_access};
 use crate::report::text::counted;
-use crate::tool::{PoolArguments, seconds};
+use crate::tool::{PoolArguments, Tool, seconds, with_tool};
 use clap::Subcommand;
 use dm_core::memory::chunks::{self, Tally};
 use dm_core::remote::chunk::ChunkKind;
 use dm_core::verbs::NodeId;
+use dm_host::compute_node::ComputeNode;
 use dm_host::pool::{Pool, PoolError};
 use dm_host::solo::block_on;
 use std::path::PathBuf;
@@ -60,10 +62,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Arguments of `dm pool drain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Programs go on: those that need memory get it from other memory nodes. Nodes of indexes stay where they are, and programs \
-                  fill chunks that they have. What is left goes when its indexes are dropped, or dumped and loaded again; chunks for redo \
-                  images come and go with programs. \
-                  Chunks that were given back since are withheld when this is run again.\n\n\
+    after_help = "Programs go on: those that need memory get it from other memory nodes. Nodes of indexes whose keys have owners move to \
+                  other memory nodes, range after range of their keys: a range comes to this program, and goes back to its owner. A \
+                  program's session can do that for its own ranges, which then stay with it (Session::vacate). Places that nodes have \
+                  left are not used again before the index is dropped, so pointers that are copied elsewhere go on leading somewhere. \
+                  Nodes of other indexes stay where they are, and programs fill chunks that they have. What is left goes when its \
+                  indexes are dropped, or dumped and loaded again; chunks for redo images come and go with programs. \
+                  Chunks that were given back since are withheld when this is run again, and nodes that were made there since move.\n\n\
                   Examples:\n  dm pool drain --pool /run/dm/0,/run/dm/1 --node 1\n  dm pool drain --pool /run/dm/0,/run/dm/1 --node 1 --undo"
 )]
 struct DrainArguments {
@@ -74,10 +79,17 @@ struct DrainArguments {
     #[arg(long, value_name = "NUMBER")]
     node: u16,
 
-    /// Have it grant memory again
+    /// Have it grant memory again. What has moved stays where it is
     #[arg(long)]
     undo: bool,
+
+    /// How long an owner may take to give a range of keys up, and a range to move its nodes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    wait: Duration,
 }
+
+/// How often all ranges are looked at again, because others have made nodes on the memory node meanwhile.
+const PASSES_MAX: u32 = 8;
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -121,12 +133,60 @@ fn add(arguments: &AddArguments) -> Result<(), Failure> {
 fn drain(arguments: &DrainArguments) -> Result<(), Failure> {
     let memory = arguments.pool.connect()?;
     let (node, pool) = (NodeId(arguments.node), &memory.pool);
-    let changed = arguments.pool.join(&memory)?.withhold_chunks(node, !arguments.undo).map_err(Failure::run)?;
-    let (tally, chunks) = (tally(pool, node)?, counted(changed, "chunk"));
+    let member = arguments.pool.join(&memory)?;
+    let changed = member.withhold_chunks(node, !arguments.undo).map_err(Failure::run)?;
+    let chunks = counted(changed, "chunk");
     if arguments.undo {
         return print(&format!("memory node {}: {chunks} may be granted again\n", node.0));
     }
-    print(&format!("memory node {}: {chunks} withheld, {} in all\n{}", node.0, tally.withheld, remains(pool, &tally)?))
+    print(&format!("memory node {}: {chunks} withheld, {} in all\n", node.0, tally(pool, node)?.withheld))?;
+    let mut vacated = Vec::new();
+    for index in pool.indexes().map_err(Failure::run)? {
+        let (name, number) = (index.name().to_owned(), usize::from(index.number.get()));
+        // Others have nothing there, or nothing that moves.
+        let has_chunks =
+            tally(pool, node)?.granted.get(number).is_some_and(|kinds| kinds.iter().any(|count| *count > 0));
+        let (_, parameters) = pool.find_index(&name).map_err(Failure::run)?;
+        if has_chunks && parameters.has_log() {
+            let moved = vacate(&member, &name, node, arguments.wait)?;
+            print(&format!("index \"{name}\": {} moved to other memory nodes\n", counted(moved, "node")))?;
+            vacated.push(number);
+        }
+    }
+    print(&remains(pool, &tally(pool, node)?, &vacated)?)
+}
+
+/// Moves the nodes of an index off a memory node. Returns how many.
+fn vacate(member: &ComputeNode, name: &str, from: NodeId, wait: Duration) -> Result<u64, Failure> {
+    let me = member.member().row;
+    with_tool(member, name, |tool| {
+        let mut moved = 0;
+        for _ in 0..PASSES_MAX {
+            let before = moved;
+            // From the last one to the first one: the link to a range's first leaf is in the range before.
+            for range in (0..tool.parts().map_err(Failure::run)?).rev() {
+                let owner = tool.owner_of_part(range);
+                let work = |tool: &mut Tool<'_, '_, '_, '_>| {
+                    moved += tool.vacate_part(range, from, wait)?;
+                    Ok(1)
+                };
+                with_range(tool, me, (range, owner), wait, work).map_err(|error| {
+                    let moved = counted(moved, "node");
+                    Failure::Run(format!(
+                        "range {range} of index \"{name}\" does not move: {error}; {moved} moved before"
+                    ))
+                })?;
+            }
+            if moved == before {
+                return Ok(moved);
+            }
+        }
+        Err(Failure::Run(format!(
+            "index \"{name}\": programs go on making nodes on memory node {}; {} moved, and this can be run again",
+            from.0,
+            counted(moved, "node")
+        )))
+    })
 }
 
 /// Counts the chunks of a memory node.
@@ -141,8 +201,8 @@ fn tally(pool: &Pool, node: NodeId) -> Result<Tally, Failure> {
     Ok(tally)
 }
 
-/// What is left, one line for each index.
-fn remains(pool: &Pool, tally: &Tally) -> Result<String, Failure> {
+/// What is left, one line for each index. Of those that were `vacated` no node is in use there.
+fn remains(pool: &Pool, tally: &Tally, vacated: &[usize]) -> Result<String, Failure> {
     let indexes = pool.indexes().map_err(Failure::run)?;
     let mut lines = String::new();
     for (number, kinds) in tally.granted.iter().enumerate().filter(|(_, kinds)| kinds.iter().any(|count| *count > 0)) {
@@ -151,7 +211,8 @@ fn remains(pool: &Pool, tally: &Tally) -> Result<String, Failure> {
         let of_kinds = ChunkKind::ALL.iter().map(|kind| (kind.name(), kinds[*kind as usize]));
         let of_kinds: Vec<String> =
             of_kinds.filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
-        lines += &(name + ": " + &of_kinds.join(", ") + "\n");
+        let in_use = if vacated.contains(&number) { ", without a node in use" } else { "" };
+        lines += &(name + ": " + &of_kinds.join(", ") + in_use + "\n");
     }
     Ok(if lines.is_empty() {
         "nothing is left on it\n".to_owned()

@@ -124,19 +124,31 @@ fn cut_all(arguments: &Arguments, memory: &Memory) -> Result<(), Failure> {
 /// Returns the number of the range.
 fn cut_one(tool: &mut Tool<'_, '_, '_, '_>, me: RowId, key: &[u8], wait: Duration) -> Result<u32, OpError> {
     let (range, owner) = tool.part_of(key)?;
+    with_range(tool, me, (range, owner), wait, |tool| tool.cut_part(key, wait).map(|()| 2))?;
+    Ok(range)
+}
+
+/// Does `work` while this program, of row `me`, has a range, and gives it back to its owner, also if that fails. `work` returns how
+/// many ranges it is afterwards.
+pub(super) fn with_range(
+    tool: &mut Tool<'_, '_, '_, '_>,
+    me: RowId,
+    (range, owner): (u32, RowId),
+    wait: Duration,
+    work: impl FnOnce(&mut Tool<'_, '_, '_, '_>) -> Result<u32, OpError>,
+) -> Result<(), OpError> {
     let is_others = owner != me && owner != RowId(0);
     if is_others {
         move_one(tool, (range, me), wait)?;
     }
     tool.take_part(range)?;
-    let cut = tool.cut_part(key, wait);
+    let worked = work(tool);
     if is_others {
-        // Also if it was not cut.
-        for range in range..=range + u32::from(cut.is_ok()) {
+        for range in range..range + worked.as_ref().map_or(1, |ranges| *ranges) {
             move_one(tool, (range, owner), wait)?;
         }
     }
-    cut.map(|()| range)
+    worked.map(|_| ())
 }
 
 fn move_one(tool: &mut Tool<'_, '_, '_, '_>, (range, to): (u32, RowId), wait: Duration) -> Result<(), OpError> {

@@ -223,12 +223,16 @@ pub struct Tree {
     pub live_bytes: u64,
     /// Nodes that their parent does not know yet.
     pub half_splits: u64,
+    /// Pointers to places that nodes have left for another memory node.
+    #[serde(default)]
+    pub moved_links: u64,
 }
 
 impl From<&Census> for Tree {
     fn from(census: &Census) -> Self {
-        let Census { levels, leaves, inner_nodes, records, slots, live_bytes, half_splits, empty_leaves, .. } = *census;
-        Self { levels, leaves, empty_leaves, inner_nodes, records, slots, live_bytes, half_splits }
+        let Census { levels, leaves, inner_nodes, records, slots, live_bytes, half_splits, moved_links, .. } = *census;
+        let empty_leaves = census.empty_leaves;
+        Self { levels, leaves, empty_leaves, inner_nodes, records, slots, live_bytes, half_splits, moved_links }
     }
 }
 
@@ -452,6 +456,7 @@ mod tests {
                 slots: 123_975,
                 live_bytes: 2_288_640,
                 half_splits: 1,
+                moved_links: 0,
             }),
             kinds: vec![read, update, KindReport::new(OperationKind::Scan)],
             verbs,

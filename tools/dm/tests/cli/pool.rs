@@ -7,7 +7,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn what_is_not_a_memory_node_is_told() {
@@ -168,6 +170,49 @@ fn a_memory_node_is_drained_while_others_have_room() {
     assert_eq!(counts(1), [0, 0, granted + withheld]);
     assert!(drain("1 --undo").good().contains(&format!("{} chunks may be granted again", granted + withheld)));
     assert_eq!(counts(1), [granted + withheld, 0, 0]);
+}
+
+/// A shell has the index open, and some of its ranges, while its nodes leave a memory node.
+#[test]
+fn nodes_of_an_index_with_owners_leave_a_memory_node_that_is_drained() {
+    let nodes = Nodes::start(2, "32MiB");
+    let pool = nodes.pool();
+    dm(&format!("{SMALL} --index dex --workload load {pool} --name users")).good();
+    let arguments = format!("shell {pool} --index users");
+    let mut shell = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut asked = shell.stdin.take().unwrap();
+    writeln!(asked, "put a bcd").unwrap();
+    let drain = |options: &str| dm(&format!("pool drain {pool} --node {options}"));
+    let moved = |out: &str| -> u64 {
+        let line = out.lines().find(|line| line.starts_with("index \"users\": ")).unwrap_or_else(|| panic!("{out}"));
+        line.split(' ').nth(2).unwrap().replace(',', "").parse().unwrap()
+    };
+    let is_drained = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_drained = &is_drained;
+        scope.spawn(move || {
+            // The shell gives up what is asked for with each command. Meanwhile it may not have the key.
+            while !is_drained.load(Ordering::Relaxed) {
+                writeln!(asked, "get a").unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+            writeln!(asked, "get a").unwrap();
+        });
+        let ended = [drain("1"), drain("1")];
+        is_drained.store(true, Ordering::Relaxed);
+        let [out, again] = ended.map(crate::Ended::good);
+        assert!(moved(&out) > 100 && out.contains(", without a node in use\n"), "{out}");
+        assert_eq!(moved(&again), 0);
+    });
+    let out = shell.wait_with_output().unwrap();
+    let out = String::from_utf8(out.stdout).unwrap();
+    assert!(out.lines().next_back().is_some_and(|line| line.contains("bcd")), "the range has come back: {out}");
+    dm(&format!("check {pool}")).good();
+    let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --json")).good()).unwrap();
+    let tree = &view["indexes"][0]["tree"];
+    assert!(tree["records"].as_u64().unwrap() >= 20_000, "{tree}");
+    assert_eq!(tree["moved_links"], 0, "{tree}");
+    assert!(drain("1 --undo").good().contains("may be granted again"));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Nodes that leave a memory node, beside operations and deaths.
 
-use super::deaths::{
-    KEYS, dies_at_every_line_of, empty_pool_of, kill, look, with_lanes_of_owner, with_owner,
-};
+use super::deaths::{KEYS, dies_at_every_line_of, empty_pool_of, kill, look, with_lanes_of_owner, with_owner};
 use super::*;
 use crate::marks::Mark;
 use crate::mutants::{Mutant, with_planted};
@@ -69,7 +67,10 @@ fn nothing_is_left_on_a_memory_node_that_is_vacated() {
             assert_eq!(pool.run(lane, vacate_all(dex, lane, from)), Ok(0), "all were moved");
         }
         assert!(lane.marked(Mark::NODE_MOVED) > 100);
-        assert!((0..MANY).all(|key| get(&pool, dex, lane, key) == Some(300 + key)), "by old copies of inner nodes, too");
+        assert!(
+            (0..MANY).all(|key| get(&pool, dex, lane, key) == Some(300 + key)),
+            "by old copies of inner nodes, too"
+        );
         pool.run(lane, Index::leave(dex, lane)).unwrap();
     });
     assert!(wipe(&pool, HOME_NODE) >= 2);

@@ -173,7 +173,13 @@ impl<'a> Load<'a, '_> {
                 *self.doing(at) = Doing::Settling(None);
                 self.drop_pack(at, driver.now_ns());
             }
-            Doing::OrphanCollection | Doing::Sweep(_) | Doing::Move | Doing::Keep | Doing::Cut | Doing::Serve => {
+            Doing::OrphanCollection
+            | Doing::Sweep(_)
+            | Doing::Move
+            | Doing::Keep
+            | Doing::Cut
+            | Doing::Vacate
+            | Doing::Serve => {
                 *self.doing(at) = Doing::Settling(None);
             }
             Doing::Settling(_) => {}
@@ -212,6 +218,7 @@ impl<'a> Load<'a, '_> {
                 | Doing::Move
                 | Doing::Keep
                 | Doing::Cut
+                | Doing::Vacate
                 | Doing::Serve
                 | Doing::Join => None,
             };

@@ -14,7 +14,7 @@ use dm_core::error::VerbError;
 use dm_core::lane::Lane;
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::catalog::IndexSet;
-use dm_core::verbs::{LaneId, Request, Status};
+use dm_core::verbs::{LaneId, NodeId, Request, Status};
 
 /// Of 100 calls of a lane between operations, so many are orphan collections; the rest are turns.
 const COLLECTIONS_PERCENT: u32 = 30;
@@ -30,6 +30,8 @@ const MOVES_PERCENT: u32 = 40;
 
 /// Of 100 operations with the option cuts, so many have a part cut before them.
 const CUTS_PERCENT: u32 = 6;
+/// The same of parts whose nodes leave a memory node.
+const VACATES_PERCENT: u32 = 6;
 
 /// How long a lane waits at most for a part that it has moved, in ns: some hundred requests.
 const MOVE_WAIT_NS: u64 = 1_000_000;
@@ -196,6 +198,29 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             self.coding.write_key(u64::from(self.wide.below(self.draw.keys)), &mut key);
             return Some(Box::pin(async move { Ended::Moved(index.cut_part(lane, &key, MOVE_WAIT_NS).await) }));
         }
+        if self.left > 0
+            && index.has_owners()
+            && self.draw.wide.has(WideOption::Vacates)
+            && self.wide.percent(VACATES_PERCENT)
+        {
+            *self.doing(at) = Doing::Vacate;
+            let (drawn, me) = (self.wide.below(u32::MAX), self.rows[usize::from(at.compute_node.0)]);
+            let from = NodeId(self.wide.below(self.draw.memory_nodes) as u16);
+            return Some(Box::pin(async move {
+                let vacated = match index.parts(lane).await {
+                    Ok(parts) => {
+                        // One of its own, if it has any.
+                        let is_mine = |part: &u32| index.owner_of_part(*part) == Some(me);
+                        let mine: Vec<u32> = (0..parts).filter(is_mine).collect();
+                        let part = mine.get(drawn as usize % mine.len().max(1)).copied();
+                        let part = part.unwrap_or(drawn % parts.max(1));
+                        index.vacate_part(lane, part, from, MOVE_WAIT_NS).await
+                    }
+                    Err(error) => Err(error),
+                };
+                Ended::Vacated(vacated)
+            }));
+        }
         self.left = self.left.checked_sub(1)?;
         let (key, call, asked) = self.choose_call(index, at.compute_node);
         let operation = self.history.invoke(at, now_ns, key, call);
@@ -256,6 +281,21 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
                     self.may_come_back(true, now_ns);
                 }
             }
+            (Doing::Vacate, Ended::Vacated(result)) => match result {
+                Ok(moved) => self.met[WideOption::Vacates as usize] += moved,
+                // It does not own the part, or not any more; no other memory node has room, or there is none.
+                Err(OpError {
+                    cause:
+                        Cause::Deadline { .. }
+                        | Cause::NotOwner { .. }
+                        | Cause::BadInput(_)
+                        | Cause::PoolFull
+                        | Cause::NodeFull { .. },
+                    ..
+                }) => {}
+                Err(error) if is_of_a_request(&error) => {}
+                Err(error) => self.fail(None, error),
+            },
             (Doing::Move | Doing::Keep | Doing::Cut, Ended::Moved(result)) => match result {
                 Ok(()) if doing == Doing::Cut => self.met[WideOption::Cuts as usize] += 1,
                 Ok(()) => self.met[WideOption::Moves as usize] += u64::from(doing == Doing::Move),
@@ -306,6 +346,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             | Doing::Move
             | Doing::Keep
             | Doing::Cut
+            | Doing::Vacate
             | Doing::Serve
                 if lane.is_unsettled() =>
             {

@@ -6,7 +6,7 @@
 use super::blocks::BlockAccount;
 use crate::failure::Failure;
 use crate::members::{Member, WINDOW_BYTES, on_lane};
-use dm_core::btree::node::{Header, NodeFlags};
+use dm_core::btree::node::{self, Header, NodeFlags};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
 use dm_core::memory::chunks;
@@ -32,6 +32,8 @@ pub(super) struct Account {
     pub(super) live_bytes: u64,
     /// Leaves out of the tree, on free lists of compute nodes or orphans.
     pub(super) retired_bytes: u64,
+    /// Places that nodes have left for another memory node: they are not used again.
+    pub(super) moved_bytes: u64,
     /// Never written.
     pub(super) free_bytes: u64,
     /// Written, and not reached: about to be linked, or orphans.
@@ -117,6 +119,10 @@ pub(super) fn account(
                     for place in 0..count as usize {
                         let line = &scratch[place * bytes..][..LINE_BYTES];
                         let header = Header::read(line);
+                        if header.index != 0 && node::is_moved(line) {
+                            account.moved_bytes += bytes as u64;
+                            continue;
+                        }
                         let retired = grant.kind == ChunkKind::Leaf && header.flags.contains(NodeFlags::RETIRED);
                         let holder = if header.index == 0 {
                             account.free_bytes += bytes as u64;

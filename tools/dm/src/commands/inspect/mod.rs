@@ -381,16 +381,17 @@ fn render(inspection: &Inspection) -> String {
 }
 
 fn render_account(account: &Account, text: &mut String) -> std::fmt::Result {
-    let Account { granted_bytes, live_bytes, retired_bytes, free_bytes, unlinked_bytes, slack_bytes, blocks, holders } =
-        account;
-    let sum = live_bytes + retired_bytes + free_bytes + unlinked_bytes + slack_bytes;
+    let Account { granted_bytes, live_bytes, retired_bytes, moved_bytes, free_bytes, .. } = account;
+    let Account { unlinked_bytes, slack_bytes, blocks, holders, .. } = account;
+    let sum = live_bytes + retired_bytes + moved_bytes + free_bytes + unlinked_bytes + slack_bytes;
     writeln!(
         text,
-        "  chunks for nodes: {} granted = {} live + {} retired + {} free + {} written and not linked + {} too short for a node; \
+        "  chunks for nodes: {} granted = {} live + {} retired + {} left by nodes that moved + {} free + {} written and not linked + {} too short for a node; \
          {} B unaccounted for",
         size(*granted_bytes),
         size(*live_bytes),
         size(*retired_bytes),
+        size(*moved_bytes),
         size(*free_bytes),
         size(*unlinked_bytes),
         size(*slack_bytes),
@@ -514,6 +515,10 @@ fn render_to(inspection: &Inspection, text: &mut String) -> std::fmt::Result {
                 size(tree.live_bytes),
                 tree.live_per_record_bytes()
             )?;
+            if tree.moved_links > 0 {
+                let links = counted(tree.moved_links, "pointer");
+                writeln!(text, "  {links} to places that nodes have left: run `dm pool drain` again")?;
+            }
         }
         if let (Some(key), Some(value)) = (index.key_mean_bytes, index.value_mean_bytes) {
             writeln!(text, "  a key has {key:.1} B on the average, a value {value:.1} B")?;
