@@ -131,6 +131,15 @@ impl<'a> Inner<'a> {
         stripes::compare(self.image, self.shape.separator_at(i), key)
     }
 
+    /// Whether child `i` begins with this key: at the separator in front of it, or, for the first one, at the low fence.
+    #[inline]
+    pub(crate) fn begins_at(&self, i: usize, key: &[u8]) -> bool {
+        match i {
+            0 => stripes::compare(self.image, node::LOW_AT, key).is_eq(),
+            i => self.compare_separator(i, key).is_eq(),
+        }
+    }
+
     /// Copies separator `i` (1-based) out.
     #[inline]
     pub fn read_separator(&self, i: usize, out: &mut [u8]) {

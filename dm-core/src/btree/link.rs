@@ -145,8 +145,9 @@ impl Tree<'_> {
         if inner.child(position).place() == right.place() {
             return Ok(Parent::Settled);
         }
-        if position > 0 && inner.compare_separator(position, separator).is_eq() {
-            // The separator is there with another child: the place was merged away and split again by others.
+        if inner.begins_at(position, separator) && !(position == 0 && planted(Mutant::EDGE_LINKED_TWICE)) {
+            // The separator is there with another child: the place was merged away and split again by others, or the node
+            // was moved, which may have been the parent's first child.
             return Ok(Parent::Settled);
         }
         if !InnerMut::new(&self.inner, image).insert(separator, right) {

@@ -81,8 +81,4 @@ crate::mutants::declare_mutants! {
     SCAN_PAST_END_TURNS_BACK = "scan-past-end-turns-back" => Wide,
     /// A scan leaves the record of the largest key out.
     LARGEST_KEY_LEFT_OUT = "largest-key-left-out" => Wide,
-    /// A node that moves leads to its copy before the copy is WRITTEN.
-    MOVED_BEFORE_COPY = "moved-before-copy" => Wide,
-    /// An orphan collection takes the place of a node that was moved, to which pointers lead.
-    MOVED_COLLECTED = "moved-collected" => Wide,
 }

@@ -303,6 +303,10 @@ impl<'s> Tree<'s> {
             return Ok(());
         }
         if parent.is_null() {
+            if !self.is_leftmost(found) && !planted(Mutant::SIBLING_MADE_ROOT) {
+                // A right sibling of the root, which has no parent yet.
+                return Ok(());
+            }
             self.replace_root(lane, (named, address), level).await?;
             // If it has grown meanwhile, the new root names the old place.
             if self.root.get() == Some((address, level)) {
@@ -312,11 +316,7 @@ impl<'s> Tree<'s> {
         let rename = |image: &mut [u8], low: &[u8]| {
             let Some(inner) = Inner::new(&self.inner, image) else { return false };
             let position = inner.position(low);
-            let begins = match position {
-                0 => stripes::compare(image, node::LOW_AT, low),
-                position => inner.compare_separator(position, low),
-            };
-            let is_old = begins.is_eq() && inner.child(position) == named;
+            let is_old = inner.begins_at(position, low) && inner.child(position) == named;
             if is_old {
                 InnerMut::new(&self.inner, image).set_child(position, address);
             }

@@ -17,7 +17,8 @@
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | a memory node answers with a mixture | `slow-copy-believed` |
 //! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call` |
-//! | a leaf moves, and changes go to its old place | `moved-unguarded` |
+//! | a node moves, and changes go to its old place | `moved-unguarded` |
+//! | a node moves, and pointers lead to something else | `moved-before-copy`, `moved-collected`, `edge-linked-twice`, `sibling-made-root` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
 crate::mutants::declare_mutants! {
@@ -85,4 +86,12 @@ crate::mutants::declare_mutants! {
     LEAF_LEFT_TO_CALL = "leaf-left-to-call" => Wide,
     /// A leaf moves to another memory node as it is in the pool, and its frame keeps what is not flushed.
     MOVED_UNGUARDED = "moved-unguarded" => Wide,
+    /// A node that moves leads to its copy before the copy is WRITTEN.
+    MOVED_BEFORE_COPY = "moved-before-copy" => Wide,
+    /// A node whose copy is the first child of its parent is linked there once more.
+    EDGE_LINKED_TWICE = "edge-linked-twice" => Wide,
+    /// A right sibling of a root that was split, and that moves, becomes the root.
+    SIBLING_MADE_ROOT = "sibling-made-root" => Wide,
+    /// An orphan collection takes the place of a node that was moved, to which pointers lead.
+    MOVED_COLLECTED = "moved-collected" => Wide,
 }
