@@ -3,7 +3,8 @@
 //! finds is what the key held at some instant of the dead owner's tenure.
 //!
 //! Each such state becomes a step, of which one may happen or none, behind the last answer of the dead, and before the first answer of
-//! another compute node that follows it. The tenure of a key begins behind the last answer of another compute node before that.
+//! another compute node that follows it. The tenure of a key begins behind the instant of which the last answer of another compute
+//! node before that tells. That answer may come later: a scan of an index without leaves tells of keys that have no owner yet.
 
 use crate::ComputeNode;
 use crate::check::history::{History, OpId};
@@ -35,8 +36,8 @@ pub(crate) fn losses(history: &History, initial: State, items: &[Item]) -> Vec<L
         let others = || items.iter().filter(|item| !item.optional && node_of(item) != loser);
         let before = others().filter(|item| item.until < last.until).max_by_key(|item| item.until);
         let until = others().map(|item| item.until).filter(|until| *until > last.until).min().unwrap_or(u32::MAX);
-        let (since, begins) = before.map_or((0, 0), |before| (before.from, before.until));
-        let own = || items.iter().filter(|item| node_of(item) == loser && item.until >= begins);
+        let since = before.map_or(0, |before| before.from);
+        let own = || items.iter().filter(|item| node_of(item) == loser && item.until >= since);
         // What the tenure began with: what its own answers say, or else what others may have left.
         let first_change = own().filter(|item| !item.step.only_looks()).map(|item| item.from).min().unwrap_or(u32::MAX);
         let seen =

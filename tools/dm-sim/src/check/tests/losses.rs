@@ -50,6 +50,22 @@ fn an_earlier_tenure_is_not_lost() {
 }
 
 #[test]
+fn a_tenure_may_begin_before_the_answer_of_another_one() {
+    let late = |read| {
+        HistoryBuilder::holding(&[])
+            .op(2, (0, 5), 5, GET, Answer::Absent)
+            .op(0, (1, 2), 5, upsert(1), Answer::Inserted)
+            .op(0, (6, 7), 5, upsert(2), Answer::Replaced)
+            .op(2, (10, 11), 5, GET, read)
+    };
+    for value in [1, 2] {
+        late(Answer::Found(value)).loses(0).passes();
+    }
+    late(Answer::Absent).loses(0).passes();
+    late(Answer::Found(1)).is_bad();
+}
+
+#[test]
 fn a_deletion_may_be_lost() {
     let deletes = |read| {
         HistoryBuilder::holding(&[(5, 9)]).op(0, (0, 1), 5, DELETE, Answer::Deleted).op(2, (10, 11), 5, GET, read)
