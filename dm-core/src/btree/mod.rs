@@ -31,7 +31,7 @@
 //! **Invariants.** Every level is a list of nodes linked to the right whose fences partition the key space. A node's
 //! low fence never changes while it lives; its high fence falls by a split and rises by a merge. A live node of the
 //! right level whose fences cover the key is the right node, whatever route led to it: routes only have to lead to the
-//! node or to its left. Proofs: [`half_splits`](crate::manual::half_splits), [`merges`](crate::manual::merges),
+//! node, to its left, or to a place that it has left. Proofs: [`half_splits`](crate::manual::half_splits), [`merges`](crate::manual::merges),
 //! [`torn_reads`](crate::manual::torn_reads), [`btree_scans`](crate::manual::btree_scans),
 //! [`locks`](crate::manual::locks).
 //!

@@ -66,7 +66,7 @@ pub(crate) struct Found {
     pub(crate) sibling: Address,
 }
 
-impl<'s> Tree<'s> {
+impl Tree<'_> {
     /// Moves every inner node with keys from `low` to below `high` that is on memory node `from`, and replaces pointers to
     /// nodes that have moved. Returns how many nodes it moved.
     pub(crate) async fn vacate_inner_nodes(

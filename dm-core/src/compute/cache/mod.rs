@@ -15,7 +15,7 @@
 //!
 //! A copy has the epoch of the operation that READ the node ([`crate::memory::epochs`]). Leaves are retired and their
 //! places used again. So an operation does not use the pointers of a level-1 copy that is older than its own epoch; it
-//! READs the node anew. Inner nodes are never retired, and pointers to them do not age.
+//! READs the node anew. Inner nodes are never merged, and pointers to them do not age.
 //!
 //! # Storage
 //!

@@ -102,7 +102,8 @@ impl TreeKind for Dex {
     /// a flush is given up or dropped, or a merge dropped, and its compute node dies soon after: one of 60,000 histories each; a
     /// memory node reads a leaf that was changed before the get began, and that is flushed and evicted before its answer comes; a
     /// memory node's processor stops within a copy while the leaf is WRITTEN sixteen times; a change that READs its way while its leaf
-    /// is cut off, and a compute node that dies before the leaf is flushed.
+    /// is cut off, and a compute node that dies before the leaf is flushed. And one took 3,722 histories: a root was split, and has
+    /// not grown when its sibling is met on another memory node.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::LEASE_UNCHECKED_ON_A_HIT,
@@ -116,6 +117,7 @@ impl TreeKind for Dex {
             Mutant::DEPARTED_UNSEEN,
             Mutant::SLOW_COPY_BELIEVED,
             Mutant::CUT_UNRENEWED,
+            Mutant::SIBLING_MADE_ROOT,
         ]
     }
 
