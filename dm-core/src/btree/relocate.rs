@@ -79,15 +79,24 @@ impl Tree<'_> {
         let mut moved = 0;
         for level in (1..=root_level).rev() {
             self.note_last(lane, high);
+            let mut sought = self.noted_separator(lane);
             loop {
                 lane.check_deadline()?;
-                let Cover::Node(address) = self.cover(lane, level).await? else { break };
+                self.note_separator(lane, &sought);
+                let address = match self.cover(lane, level).await? {
+                    Cover::Node(address) => address,
+                    Cover::Unsure => continue,
+                    Cover::Nothing => break,
+                };
                 let image = self.inner_image(1);
                 let found = lane.port().with(|scratch| self.found(image.of(scratch), address, level));
-                moved += u64::from(self.vacate_inner_node(lane, from, found).await?);
+                // `None`: it has changed meanwhile, and is looked at again.
+                let Some(is_moved) = self.vacate_inner_node(lane, from, found).await? else { continue };
+                moved += u64::from(is_moved);
                 if !self.note_before(lane, &found, low) {
                     break;
                 }
+                sought = self.noted_separator(lane);
             }
         }
         Ok(moved)
@@ -142,8 +151,8 @@ impl Tree<'_> {
     }
 
     /// Moves an inner node that is on `from`, and replaces the pointers at it that lead to nodes that have moved. Whether it
-    /// was moved.
-    async fn vacate_inner_node(&self, lane: &Lane<'_>, from: NodeId, found: Found) -> Result<bool, Interrupt> {
+    /// was moved; `None`: it has changed since it was looked at.
+    async fn vacate_inner_node(&self, lane: &Lane<'_>, from: NodeId, found: Found) -> Result<Option<bool>, Interrupt> {
         let right = self.copy_of(lane, from, found.sibling, found.level).await?;
         if found.address.node() != from {
             if let Some(copy) = right {
@@ -156,14 +165,14 @@ impl Tree<'_> {
                 self.amend(lane, found.level, relink).await?;
             }
             self.rename_in_parent(lane, from, &found, false).await?;
-            return Ok(false);
+            return Ok(Some(false));
         }
         self.link_if_parent_lacks(lane, &found).await?;
         let near = self.home_of_parent(lane, &found).await?;
         let to = self.reserve_elsewhere(lane, NodeClass::Inner, from, near).await?;
-        let Some(copy) = self.move_inner_node(lane, &found, to, right).await? else { return Ok(false) };
+        let Some(copy) = self.move_inner_node(lane, &found, to, right).await? else { return Ok(None) };
         self.rename_in_parent(lane, from, &Found { address: copy, ..found }, true).await?;
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// The move, under the node's lock. Returns the address of the copy. `None`: the node has changed since it was looked at.

@@ -99,7 +99,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "SOCKET,...")]
     pub(super) peers: Vec<PathBuf>,
 
-    /// Threads that search indexes for compute nodes which call for it, and with --fabric verbs pass calls on from one compute
+    /// Threads that search and change indexes for compute nodes which call for it, and with --fabric verbs pass calls on from one compute
     /// node to another; 0: none. They sleep while there is nothing to do
     #[arg(long, value_name = "THREADS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=256))]
     pub(super) call_threads: u16,

@@ -145,7 +145,11 @@ pub(super) fn with_range(
     let worked = work(tool);
     if is_others {
         for range in range..range + worked.as_ref().map_or(1, |ranges| *ranges) {
-            move_one(tool, (range, owner), wait)?;
+            match tool.move_part(range, owner, wait) {
+                // The owner has died or left meanwhile. The range is free when this program has left.
+                Err(OpError { cause: Cause::BadInput(_), .. }) => {}
+                moved => moved?,
+            }
         }
     }
     worked.map(|_| ())
