@@ -54,7 +54,7 @@ pub(super) fn header(image: &[u8]) -> Values {
             }
         },
         value("sibling", &header.sibling),
-        if header.flags.contains(NodeFlags::RETIRED) {
+        if header.flags.contains(NodeFlags::RETIRED) && !node::is_moved(image) {
             value("low", &format_args!("right neighbour {}", node::former_sibling(image)))
         } else {
             hex("low", key(image, node::LOW_AT))
