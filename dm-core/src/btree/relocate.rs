@@ -16,7 +16,7 @@
 //!
 //! **The old place is not used again**, so whatever led there leads to the copy for ever, in one round trip more. So a lane may stop
 //! anywhere: all that is left to do is to save this round trip. The next call does it for pointers that it meets
-//! ([`Tree::vacate_inner_nodes`]). Orphan collections leave such places alone. The chunk comes back when the index is dropped.
+//! (`Tree::vacate_inner_nodes`). Orphan collections leave such places alone. The chunk comes back when the index is dropped.
 //!
 //! **Races.** A split, or another move, of the node is kept out by the guard. A pointer is replaced under the lock of the node that
 //! has it, and only if it is still the old one, at the separator where the node begins. Whoever has replaced it before has put
