@@ -146,8 +146,8 @@ impl Tree<'_> {
                 self.root.set(address, header.level);
                 return Ok(Some((address, header.level)));
             }
-            // A root is never merged, and one that was moved says its level. So this is a root that grew between the two READs, after which the word names
-            // another node, or none of this index.
+            // A root is never merged, and one that was moved says its level. So this is a root that grew between the two
+            // READs, after which the word names another node, or none of this index.
             if address == before {
                 return Err(Self::corrupt(address, "the root word leads to no root of this index"));
             }

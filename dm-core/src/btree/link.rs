@@ -8,7 +8,7 @@ use super::descent::is_live;
 use super::inner::{Inner, InnerMut};
 use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::Target;
-use super::{LEVELS_MAX, MOVES_MAX, Subtrees, Tree};
+use super::{LEVELS_MAX, MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -145,11 +145,11 @@ impl Tree<'_> {
         if inner.child(position).place() == right.place() {
             return Ok(Parent::Settled);
         }
-        // Nodes move in trees that keep subtrees together. Elsewhere nothing but the first child begins where its parent does.
-        let may_be_first = self.options.subtrees != Subtrees::Spread && !planted(Mutant::EDGE_LINKED_TWICE);
+        // Where nodes do not move, only the first child begins where its parent does: then this one would be a mistake.
+        let may_be_first = self.options.subtrees.may_move() && !planted(Mutant::EDGE_LINKED_TWICE);
         if inner.begins_at(position, separator) && (position > 0 || may_be_first) {
-            // The separator is there with another child: the place was merged away and split again by others, or the node
-            // was moved, which may have been the parent's first child.
+            // The separator is there with another child. Other lanes have merged the node away and split the place again; or
+            // a lane has moved the node, and the child is its copy.
             return Ok(Parent::Settled);
         }
         if !InnerMut::new(&self.inner, image).insert(separator, right) {

@@ -31,9 +31,9 @@
 //! **Invariants.** Every level is a list of nodes linked to the right whose fences partition the key space. A node's
 //! low fence never changes while it lives; its high fence falls by a split and rises by a merge. A live node of the
 //! right level whose fences cover the key is the right node, whatever route led to it: routes only have to lead to the
-//! node, to its left, or to a place that it has left. Proofs: [`half_splits`](crate::manual::half_splits), [`merges`](crate::manual::merges),
-//! [`torn_reads`](crate::manual::torn_reads), [`btree_scans`](crate::manual::btree_scans),
-//! [`locks`](crate::manual::locks).
+//! node, to its left, or to a place that it has left. Proofs: [`half_splits`](crate::manual::half_splits),
+//! [`merges`](crate::manual::merges), [`torn_reads`](crate::manual::torn_reads),
+//! [`btree_scans`](crate::manual::btree_scans), [`locks`](crate::manual::locks); moves: [`relocate`].
 //!
 //! **Generations.** A generation tells one node of a place from the next. It does not change when a boundary moves. A
 //! lane that READs a whole node finds the boundary in its fences. An index that READs parts of a node has to know it by
@@ -171,6 +171,14 @@ pub enum Subtrees {
     /// The same, but nowhere else: an operation that needs a node on a memory node that is full fails with
     /// [`Cause::NodeFull`](crate::operation::Cause).
     Whole,
+}
+
+impl Subtrees {
+    /// Whether nodes of such a tree may move to another memory node ([`relocate`]).
+    #[inline]
+    pub(crate) const fn may_move(self) -> bool {
+        !matches!(self, Self::Spread)
+    }
 }
 
 impl Options {

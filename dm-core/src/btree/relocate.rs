@@ -1,32 +1,33 @@
 //! Nodes that move to another memory node, so that one becomes empty.
 //!
 //! ```text
-//!  guard ─► WRITE copy ─► WRITE old node's first line: moved ─► guard ends ─► lock: parent names the copy ─► lock: left neighbour
-//!           nobody leads    this is the move: whoever comes                                                  links to the copy
-//!           there yet       here goes on to the copy
+//!  guard ─► WRITE copy ─────► WRITE first line: moved ─► guard ends ─► lock: parent names the copy ─► lock: left neighbour
+//!           nothing leads     of the old place.                                                       links to the copy
+//!           to it yet         This is the move
 //! ```
 //!
-//! Each arrow waits for the completion of what is before it. The guard keeps everybody else from writing the node: an inner node's
-//! lock, or what an index has for a leaf.
+//! Each arrow waits for the completion of what is before it. The guard keeps other lanes from writing the node: of an inner node
+//! it is the lock; an index has another one for its leaves.
 //!
-//! **Linearization point**: the WRITE of the first line. Before it the node is where it was, and the copy is a place that nothing
-//! leads to. After it the copy is the node, and the old place leads there: a lane that READs it follows its link
+//! **Linearization point**: the WRITE of the first line. Before it the node is where it was, and nothing leads to the copy. After it
+//! the copy is the node, and the old place has a link to the copy: a lane that READs the old place follows this link
 //! ([`FenceCheck::Forward`]). Both have the same fences and contents, so a lane that has READ the old place before the WRITE has
 //! READ the node as it was then.
 //!
-//! **The old place is not used again**, so whatever led there leads to the copy for ever, in one round trip more. So a lane may stop
-//! anywhere: all that is left to do is to save this round trip. The next call does it for pointers that it meets
-//! (`Tree::vacate_inner_nodes`). Orphan collections leave such places alone. The chunk comes back when the index is dropped.
+//! **The old place is not used again.** So a pointer to it leads to the copy for ever, and costs a round trip more. A lane may
+//! therefore stop after any step: the steps that are left only save this round trip. The next call makes them for the pointers
+//! that it meets (`Tree::vacate_inner_nodes`). An orphan collection skips such a place. Its chunk is granted again after the index
+//! was dropped.
 //!
-//! **Races.** A split, or another move, of the node is kept out by the guard. A pointer is replaced under the lock of the node that
-//! has it, and only if it is still the old one, at the separator where the node begins. Whoever has replaced it before has put
-//! something there that is not older.
+//! **Races.** The guard excludes a split and another move of the node. A lane replaces a pointer under the lock of the node that
+//! has it, and only if it finds the old pointer there, at the separator where the node begins. If it finds another pointer,
+//! another lane has replaced the old one, by the same copy or by a later one.
 //!
-//! **Order.** Neighbours move from right to left: the copy gets the link to the copy of its right neighbour with its first WRITE, and
+//! **Order.** Neighbours move from right to left. So the first WRITE of a copy has the link to the copy of its right neighbour, and
 //! only a neighbour that stays is written for its link. Parents move before children, and a child goes where its parent is.
 //!
-//! **Deaths.** Before the move the copy is an orphan, as the right half of a split is; afterwards nothing is left undone but what
-//! saves a round trip.
+//! **Deaths.** Before the move the copy is an orphan, as the right half of a split is. After the move only steps are left that save a
+//! round trip.
 //!
 //! Round trips of an inner node that moves: descent; lock, READ; WRITE; WRITE and unlock; and for its parent, and each neighbour
 //! that stays: lock, READ, WRITE and unlock. Assumptions: those of splits.

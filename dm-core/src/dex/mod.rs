@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **What exists**: an index that opens itself, takes entries when operations need them, serves and scans them, splits
-//! leaves and merges them, recovers the entries of dead owners, moves entries to other owners, moves nodes off a memory node, and gives its own up. A session
-//! that is closed gives its entries up, so that another compute node can claim them.
+//! leaves and merges them, recovers the entries of dead owners, moves entries to other owners, moves nodes off a memory
+//! node, and gives its own up. A session that is closed gives its entries up, so that another compute node can claim them.
 //!
 //! | room | what it is | exists |
 //! |---|---|---|

@@ -65,7 +65,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
     after_help = "Programs go on: those that need memory get it from other memory nodes. Nodes of indexes whose keys have owners move to \
                   other memory nodes, range after range of their keys: a range comes to this program, and goes back to its owner. A \
                   program's session can do that for its own ranges, which then stay with it (Session::vacate). Places that nodes have \
-                  left are not used again before the index is dropped, so pointers that are copied elsewhere go on leading somewhere. \
+                  left are not used again before the index is dropped, because programs may have pointers to them. \
                   Nodes of other indexes stay where they are, and programs fill chunks that they have. What is left goes when its \
                   indexes are dropped, or dumped and loaded again; chunks for redo images come and go with programs. \
                   Chunks that were given back since are withheld when this is run again, and nodes that were made there since move.\n\n\
@@ -165,6 +165,8 @@ fn vacate(member: &ComputeNode, name: &str, from: NodeId, wait: Duration) -> Res
             let before = moved;
             // From the last one to the first one: the link to a range's first leaf is in the range before.
             for range in (0..tool.parts().map_err(Failure::run)?).rev() {
+                // READs who owns it now.
+                tool.keep_parts().map_err(Failure::run)?;
                 let owner = tool.owner_of_part(range);
                 let work = |tool: &mut Tool<'_, '_, '_, '_>| {
                     moved += tool.vacate_part(range, from, wait)?;
