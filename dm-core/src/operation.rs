@@ -7,6 +7,7 @@
 pub mod span;
 
 use crate::error::{DecodeError, VerbError};
+use crate::index::forward::caller::Caller;
 use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
@@ -102,6 +103,9 @@ pub struct Operation {
     pub down: bool,
     /// How long this operation may wait, in ns; 0 = [`Operation::WAIT_NS_DEFAULT`].
     pub deadline_ns: u64,
+    /// The compute node for which this one executes a step of an operation, where operations are forwarded step by step
+    /// ([`Index::forwards_steps`](crate::index::Index::forwards_steps)). `None`: it is this compute node's operation, or a whole one.
+    pub caller: Option<Caller>,
 }
 
 impl Operation {
@@ -110,7 +114,7 @@ impl Operation {
 
     /// A point operation of `kind`.
     pub const fn point(kind: OperationKind) -> Self {
-        Self { kind, limit: 0, after: false, bounded: false, down: false, deadline_ns: 0 }
+        Self { kind, limit: 0, after: false, bounded: false, down: false, deadline_ns: 0, caller: None }
     }
 
     /// A scan of at most `limit` records from `key` on.

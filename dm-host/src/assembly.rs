@@ -14,6 +14,7 @@ use crate::kinds::parameters::IndexParameterError;
 use dm_core::btree::Options;
 use dm_core::index::Index;
 use dm_core::index::catalog::CatalogError;
+use dm_core::index::forward::caller::GivenUp;
 use dm_core::items::layer::LayerNumbers;
 use dm_core::locks::ChainedRead;
 use dm_core::locks::table::{Entry, LockTable, Waiter};
@@ -155,6 +156,9 @@ pub struct Place<'a> {
     /// Counts the layers that the compute node makes in indexes with keys of any length. `None`: the index counts them itself,
     /// since the compute node opens it only once.
     pub layers: Option<&'a LayerNumbers>,
+    /// How often the compute node has given up calls to others. `None`: the index counts that itself, since the compute node opens
+    /// it only once.
+    pub given_up: Option<&'a GivenUp>,
     /// The first sequence of its lock words, without recovery.
     pub first_sequence: u64,
     /// The index's part in the pool's epochs, with a pin for every lane. `None`: nothing waits for epochs here, and
@@ -210,6 +214,12 @@ pub enum AssemblyError {
         /// The smallest chunk.
         chunk_bytes: u64,
     },
+    /// Keys and values of any length would have owners that acknowledge what only their memory has.
+    #[error(
+        "keys of any length need answers that a death cannot take back: of level \"log\" or \"pool\", not \"cache\", since \
+         the place of a replaced value is used again"
+    )]
+    Level,
     /// Recovery was asked for, and is not available.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),

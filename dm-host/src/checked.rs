@@ -190,6 +190,10 @@ impl<I: Index> Index for Checked<'_, I> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        if operation.caller.is_some() {
+            // A step is on entries, not on records.
+            return self.stored.execute(lane, operation).await;
+        }
         if let Some(plans) = self.plans() {
             lane.port().with(|scratch| seal(plans, operation.kind, scratch));
         }
@@ -289,6 +293,14 @@ impl<I: Index> Index for Checked<'_, I> {
 
     fn part_of(&self, key: &[u8]) -> u32 {
         self.stored.part_of(key)
+    }
+
+    fn forwards_steps(&self) -> bool {
+        self.stored.forwards_steps()
+    }
+
+    fn served_plan(&self) -> &ScratchPlan {
+        if self.stored.forwards_steps() { self.stored.served_plan() } else { self.plan() }
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

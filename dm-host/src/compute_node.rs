@@ -42,6 +42,7 @@ use crate::kinds::{AnyIndex, IndexParameters, with_index};
 use crate::pool::{Opened, Pool, PoolError};
 use crate::solo::block_on;
 use dm_core::fabric::Fabric;
+use dm_core::index::forward::caller::GivenUp;
 use dm_core::index::{catalog, owners};
 use dm_core::items::layer::LayerNumbers;
 use dm_core::membership::lease::{Lease, LeaseConfig, ProgressCounter};
@@ -140,6 +141,7 @@ impl Pool {
             changes: Mutex::default(),
             requests: RequestIds::default(),
             layers: LayerNumbers::new(),
+            given_up: GivenUp::new(),
         };
         self.note_member(member);
         // From here on a failure makes this process leave the pool again.
@@ -206,6 +208,8 @@ pub struct ComputeNode {
     requests: RequestIds,
     /// That it makes in indexes with keys of any length.
     layers: LayerNumbers,
+    /// How often it has given up calls to others.
+    given_up: GivenUp,
 }
 
 /// Sequences of lock words between those of two openings without recovery: an hour of four million acquisitions a second.
@@ -355,6 +359,7 @@ impl ComputeNode {
             recovery: None,
             requests: Some(&self.requests),
             layers: Some(&self.layers),
+            given_up: Some(&self.given_up),
             first_sequence: 1,
             epochs: None,
         }

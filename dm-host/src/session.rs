@@ -485,8 +485,7 @@ impl Session {
 
     /// Cuts the part that has `key` in two, where keys have owners, in front of that key or a little before: where its leaf begins. This
     /// session has that part ([`move_part`](Self::move_part) brings it here), and both afterwards. Parts behind it have a number that is
-    /// one more then. An index has room for so many cuts as its creator chose. A key of an index whose keys have any length, or which
-    /// are typed, is given as it is stored.
+    /// one more then. An index has room for so many cuts as its creator chose. A typed key is given as it is stored.
     pub fn cut_part(&self, key: &[u8], wait: Duration) -> Result<(), SessionError> {
         self.have_moved(Ask::Cut { key: key.to_vec() }, wait).map(|_| ())
     }

@@ -57,6 +57,7 @@ pub fn place(geometry: &[NodeGeometry], number: u16, capabilities: Capabilities,
         recovery: None,
         requests: None,
         layers: None,
+        given_up: None,
         first_sequence: 1,
         epochs: None,
     }

@@ -94,4 +94,6 @@ crate::mutants::declare_mutants! {
     SIBLING_MADE_ROOT = "sibling-made-root" => Wide,
     /// An orphan collection takes the place of a node that was moved, to which pointers lead.
     MOVED_COLLECTED = "moved-collected" => Wide,
+    /// A memory node answers about a leaf that no parent names, and the caller has the one in front of it with the keys of both.
+    NEIGHBOUR_ANSWERED = "neighbour-answered" => Wide,
 }

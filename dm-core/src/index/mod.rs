@@ -183,6 +183,18 @@ pub trait Index: Sync {
         0
     }
 
+    /// Whether an operation is several ones of an index below, whose keys may have several owners. Then its lanes have room for
+    /// messages ([`Lane::set_message_room`]), each of its steps is forwarded by itself, and the operations that others forward to it
+    /// are such steps: they name their [`Caller`](forward::caller::Caller).
+    fn forwards_steps(&self) -> bool {
+        false
+    }
+
+    /// Where arguments and results of operations are that others forward: as [`Index::plan`], or that of the index below.
+    fn served_plan(&self) -> &ScratchPlan {
+        self.plan()
+    }
+
     /// Bytes that the index cache uses now, and its limit.
     fn cache_bytes(&self) -> (u64, u64) {
         (0, 0)

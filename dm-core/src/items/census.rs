@@ -81,7 +81,7 @@ impl<I: Index> Items<'_, I> {
             let mut layer = None;
             loop {
                 let page = Operation { bounded: false, ..self.ask_page(lane)? };
-                let outcome = self.below.execute(lane, page).await;
+                let outcome = self.execute_below(lane, page).await;
                 self.take_page(lane, outcome)?;
                 if lane.is_unsettled_below() {
                     self.below.settle(lane).await?;

@@ -22,8 +22,36 @@ use crate::index::Index;
 use crate::lane::Lane;
 use crate::memory::Collection;
 use crate::memory::collect::{Collects, Site};
-use crate::operation::OpError;
+use crate::memory::rows;
+use crate::operation::{Cause, OpError};
 use crate::remote::chunk::ChunkKind;
+use crate::remote::owners::Owner;
+use crate::remote::row::RowState;
+
+impl<I: Index> Items<'_, I> {
+    /// Takes the parts of compute nodes that are dead: nobody asks for a part without keys, and while the ownership table names a
+    /// dead row, that is not swept, and nothing is collected. One READ for each owner; nothing before the index below is open.
+    pub(super) async fn take_parts_of_the_dead(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let Some(home) = self.site.geometry.first() else { return Ok(()) };
+        let mut known = (self.site.owner.row, false);
+        for part in 0.. {
+            let Some((word, _)) = self.below.part(part) else { break };
+            let row = word.row();
+            if row != known.0 {
+                let tenant = rows::tenant(lane, home, row, self.scratch.small).await?;
+                known = (row, tenant.is_some_and(|word| word.state() == Some(RowState::Dead)));
+            }
+            if known.1 && !matches!(word.owner(), Ok(Owner::Free)) {
+                match self.below.take_part(lane, part).await {
+                    // Another one was faster, or it takes longer: the next collection looks again.
+                    Ok(()) | Err(OpError { cause: Cause::NotOwner { .. } | Cause::Deadline { .. }, .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 impl<'s, I: Index> Collects<'s> for Items<'s, I> {
     const REPLAYS: bool = true;

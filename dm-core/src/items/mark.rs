@@ -44,7 +44,7 @@ impl<I: Index> Items<'_, I> {
         progress.operation.deadline_ns = lane.port().elapsed_ns().saturating_add(Operation::WAIT_NS_DEFAULT);
         self.set_progress(lane, progress);
         let page = self.ask_page(lane)?;
-        let outcome = self.below.execute(lane, page).await;
+        let outcome = self.execute_below(lane, page).await;
         self.take_page(lane, outcome)?;
         if lane.is_unsettled_below() {
             self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;

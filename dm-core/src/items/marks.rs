@@ -20,4 +20,6 @@ crate::marks::declare_marks! {
     ENTRY_CHANGED = "entry-changed",
     /// Settling READ an entry to find out whether it names a block.
     ENTRY_REVISITED = "entry-revisited",
+    /// A compute node gave up its calls, since one that changes an entry was not answered.
+    CALL_GIVEN_UP = "call-given-up",
 }

@@ -44,6 +44,19 @@
 //!
 //! The block of a key that ends in its slice is READ only if the operation needs its value.
 //!
+//! # Keys with owners
+//!
+//! Over an index whose keys have owners, an entry belongs to whoever owns its entry key, and the entries of one item may belong
+//! to several compute nodes: layers lie behind each other, by the row of their maker. So no compute node could execute every
+//! operation alone, and each step is forwarded by itself ([`crate::index::forward`]): to the operation it is as one of the index
+//! below. Blocks stay the caller's: it places, WRITEs, READs and retires them. The owner makes sure of the caller before it
+//! lets an entry name a block of that one ([`caller`](crate::index::forward::caller)): one READ for each forwarded change.
+//!
+//! If a forwarded change is not answered, it may be made late. Then settling gives up the calls of this compute node first.
+//! Neither the operation's own block nor the block that the entry named before is used again, unless the entry shows that the
+//! change was made: one of them is lost, and found by the next collection that was made necessary. A layer that was being made
+//! stays as it is, as after a crash.
+//!
 //! # Proofs
 //!
 //! [`items_layers`](crate::manual::items_layers) shows that operations and scans are linearizable: links never change,
@@ -98,6 +111,8 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
+use crate::index::forward::caller::{Caller, GivenUp};
+use crate::index::forward::{self, Forwarder};
 use crate::index::runner::SCANS_UP_ONLY;
 use crate::lane::{Lane, Unsettled};
 use crate::marks::Mark;
@@ -108,11 +123,13 @@ use crate::memory::{Busy, Participant};
 use crate::operation::{Cause, Census, OpError, Operation, OperationKind, Outcome, ScratchPlan};
 use crate::port::State;
 use crate::recovery::Swept;
+use crate::registry::KEY_BYTES_MAX;
 use crate::remote::NodeGeometry;
 use crate::remote::address::Address;
 use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
+use crate::remote::owners::{LoadWord, OwnerWord};
 use crate::remote::row::Member;
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
@@ -137,6 +154,7 @@ pub const MARKS: &[Mark] = &[
     Mark::LAYER_LOST,
     Mark::ENTRY_CHANGED,
     Mark::ENTRY_REVISITED,
+    Mark::CALL_GIVEN_UP,
 ];
 
 /// Where an index is, and which compute node opened it: what items need to know besides the index below.
@@ -152,6 +170,8 @@ pub struct Site<'s> {
     pub requests: &'s RequestIds,
     /// Counts the layers that this compute node makes. It outlives this opening of the index: the next one must not count anew.
     pub layers: &'s LayerNumbers,
+    /// How often this compute node has given up its calls. It outlives this opening, too.
+    pub given_up: &'s GivenUp,
     /// This compute node's part in the pool's epochs, shared with the index below. `None`: its row does not say how
     /// old its pointers are.
     pub epochs: Option<Participant<'s>>,
@@ -202,6 +222,8 @@ pub(crate) struct Progress {
     pointer: BlockPointer,
     /// A block that was not what its entry said.
     doubted: Option<BlockPointer>,
+    /// Another compute node may still make the change of a step that was given up.
+    late: bool,
     page: scan::PageProgress,
 }
 
@@ -226,6 +248,7 @@ impl Progress {
             wanted: None,
             pointer: BlockPointer::NONE,
             doubted: None,
+            late: false,
             page: scan::PageProgress::BEGIN,
         }
     }
@@ -318,6 +341,47 @@ impl<'s, I: Index> Items<'s, I> {
     /// Free places for blocks.
     pub fn blocks(&self) -> &BlockPool<'s> {
         &self.blocks
+    }
+
+    /// A step: an operation of the index below, which the owner of its key executes.
+    async fn execute_below(&self, lane: &Lane<'_>, step: Operation) -> Result<Outcome, OpError> {
+        lane.set_may_change_late(false);
+        match lane.message_room().filter(|_| self.below.has_parts()) {
+            None => self.below.execute(lane, step).await,
+            Some(room) => {
+                let forwarder = Forwarder { index: self.site.number, room: room.at..room.end() };
+                let caller = || Some(self.site.given_up.caller(self.site.owner));
+                forward::execute_step(self.below, lane, step, &forwarder, caller).await
+            }
+        }
+    }
+
+    /// Executes a step of another compute node's operation, which names memory of that one: see [`crate::index::forward::caller`].
+    /// It is never forwarded further.
+    async fn serve(&self, lane: &Lane<'_>, operation: Operation, caller: Caller) -> Result<Outcome, OpError> {
+        let step = Operation { caller: None, ..operation };
+        if matches!(operation.kind, OperationKind::Get | OperationKind::Scan) {
+            return self.below.execute(lane, step).await;
+        }
+        lane.begin(operation.wait_ns());
+        self.below.await_writable(lane).await?;
+        let mut under_way = self.begin_steps(lane);
+        let home = self.site.geometry.first().ok_or(OpError::harmless(Cause::PoolFull))?;
+        let result = match caller.waits(lane, home, self.scratch.small).await {
+            Ok(true) => self.below.execute(lane, step).await,
+            // Its caller, if there is one, asks once more.
+            Ok(false) => Err(OpError::harmless(Cause::NotOwner { row: RowId(0), epoch: 0 })),
+            Err(error) => Err(OpError::harmless(error.into())),
+        };
+        under_way.ends(&result);
+        result
+    }
+
+    /// The entry key of a key in the root layer.
+    fn root_entry_key(&self, key: &[u8]) -> [u8; KEY_BYTES_MAX] {
+        let mut entry_key = [0; KEY_BYTES_MAX];
+        self.shape.write(key::ROOT_LAYER, key, &mut entry_key);
+        entry_key
     }
 
     /// Takes the pin of an operation. An operation that follows pointers to blocks, or is about to name one, holds the
@@ -447,14 +511,19 @@ impl<I: Index> Index for Items<'_, I> {
         lane: &'a Lane<'_>,
         operation: Operation,
     ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
-        let before = self.progress(lane);
-        self.set_progress(lane, Progress { operation, ..before });
+        if operation.caller.is_none() {
+            let before = self.progress(lane);
+            self.set_progress(lane, Progress { operation, ..before });
+        }
         async move {
             if usize::from(lane.id().0) >= self.lanes.len() {
                 return Err(OpError::harmless(Cause::BadInput("a lane number past what the index was opened for")));
             }
             if lane.is_unsettled() {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
+            }
+            if let Some(caller) = operation.caller {
+                return self.serve(lane, operation, caller).await;
             }
             let operation = self.progress(lane).operation;
             if operation.down {
@@ -486,6 +555,7 @@ impl<I: Index> Index for Items<'_, I> {
             }
             lane.begin(Operation::WAIT_NS_DEFAULT);
             lane.close(self.scratch.small).await?;
+            self.give_up_calls(lane).await?;
             self.conclude(lane);
             self.below.settle(lane).await?;
             self.ask_again(lane).await?;
@@ -528,6 +598,7 @@ impl<I: Index> Index for Items<'_, I> {
     async fn collect_orphans<'a>(&'a self, lane: &'a Lane<'_>) -> Result<CollectedOrphans, OpError> {
         // Every step of a collection is an operation of its own: it looks at all chunks, which may take long.
         drop(self.begin_steps(lane));
+        self.take_parts_of_the_dead(lane).await?;
         // The index below and the blocks are collected one after the other, by one lane at a time. The index below
         // may be collecting, too, and has its closed chunks until it is done. The collection of blocks begins only
         // then, and the index below does not begin again until the blocks are done.
@@ -549,6 +620,70 @@ impl<I: Index> Index for Items<'_, I> {
         collected_orphans.no_room += blocks.no_room;
         collected_orphans.waits = blocks.waits;
         Ok(collected_orphans)
+    }
+
+    fn forwards_steps(&self) -> bool {
+        self.below.has_parts()
+    }
+
+    fn served_plan(&self) -> &ScratchPlan {
+        self.below.plan()
+    }
+
+    fn has_parts(&self) -> bool {
+        self.below.has_parts()
+    }
+
+    fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<u32, OpError>> + 'a {
+        self.below.parts(lane)
+    }
+
+    fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.below.take_part(lane, part)
+    }
+
+    fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.below.keep_parts(lane)
+    }
+
+    fn move_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        to: RowId,
+        wait_ns: u64,
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.below.move_part(lane, part, to, wait_ns)
+    }
+
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        let entry_key = self.root_entry_key(key);
+        let bytes = self.below.plan().key_bytes;
+        self.below.cut_part(lane, entry_key.get(..bytes).unwrap_or_default(), wait_ns).await
+    }
+
+    fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> impl Future<Output = Result<u64, OpError>> + 'a {
+        self.below.vacate_part(lane, part, from, wait_ns)
+    }
+
+    fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
+        self.below.part(part)
+    }
+
+    /// Steps have owners; a whole operation has none.
+    fn owner_of(&self, _: &[u8]) -> Option<RowId> {
+        None
+    }
+
+    /// The part with the key's entry in the root layer. Later layers may be in other parts.
+    fn part_of(&self, key: &[u8]) -> u32 {
+        self.below.part_of(self.root_entry_key(key).get(..self.below.plan().key_bytes).unwrap_or_default())
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

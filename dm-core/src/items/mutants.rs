@@ -1,7 +1,7 @@
 //! Mutants: bugs that can be planted in items.
 
 crate::mutants::declare_mutants! {
-    132;
+    36;
     /// A block's place is reused under the same generation.
     BLOCK_LIFE_KEPT = "block-life-kept",
     /// A block is accepted whatever its generation.
@@ -16,4 +16,8 @@ crate::mutants::declare_mutants! {
     LINK_UNCHECKED = "link-unchecked",
     /// Conditional changes compare two values as far as the shorter one goes.
     VALUE_BEGINS_ALIKE = "value-begins-alike" => Wide,
+    /// A compute node makes a change for another one without a look whether that one has given it up, or has died.
+    CALLER_UNCHECKED = "caller-unchecked" => Wide,
+    /// A compute node uses the place of a block again that a call names which was not answered.
+    LATE_CALL_FORGOTTEN = "late-call-forgotten" => Wide,
 }

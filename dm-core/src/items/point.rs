@@ -105,7 +105,7 @@ impl<I: Index> Items<'_, I> {
                     Next::Ask => {
                         self.back_off(lane).await?;
                         let step = Operation { deadline_ns, ..Operation::point(self.ask(lane)) };
-                        let result = self.below.execute(lane, step).await;
+                        let result = self.execute_below(lane, step).await;
                         self.digest(lane, kind, result)?
                     }
                 };

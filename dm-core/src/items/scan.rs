@@ -101,7 +101,7 @@ impl<I: Index> Items<'_, I> {
             }
             loop {
                 let below = self.ask_page(lane)?;
-                let outcome = self.below.execute(lane, below).await;
+                let outcome = self.execute_below(lane, below).await;
                 self.take_page(lane, outcome)?;
                 if lane.is_unsettled_below() {
                     self.below.settle(lane).await.map_err(|error| OpError::harmless(error.cause))?;
@@ -238,6 +238,7 @@ impl<I: Index> Items<'_, I> {
             // Numbers of layers end before u64::MAX, but damaged bytes may have any value.
             bounded: progress.layer != u64::MAX,
             deadline_ns: progress.operation.deadline_ns,
+            caller: None,
         })
     }
 

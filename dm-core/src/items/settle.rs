@@ -5,6 +5,8 @@
 //! look at the entry tells which one it is. If others have changed the entry since, it cannot be known, and one block
 //! is lost ([`Mark::BLOCK_LOST`]). The rules and the reasons are in [`items_memory`](crate::manual::items_memory).
 //!
+//! A change that was forwarded and not answered may be made after settling: see the room's "Keys with owners".
+//!
 //! An entry in a new layer to which no link was made is deleted. Only this operation knows the layer's number, so no
 //! other operation comes there.
 
@@ -66,10 +68,31 @@ impl<I: Index> Items<'_, I> {
         }
     }
 
+    /// Gives up the calls of this compute node, if the last step may still be executed by another one.
+    pub(super) async fn give_up_calls(&self, lane: &Lane<'_>) -> Result<(), OpError> {
+        let progress = self.progress(lane);
+        if !lane.may_change_late() || !progress.is_unsettled() || planted(Mutant::LATE_CALL_FORGOTTEN) {
+            return Ok(());
+        }
+        if let Some(home) = self.site.geometry.first() {
+            match self.site.given_up.raise(lane, home, self.site.owner).await {
+                Err(error) if Self::passes(error.status) => return Err(error.into()),
+                // A row that others fence has given up its calls.
+                Ok(()) | Err(_) => {}
+            }
+        }
+        lane.mark(Mark::CALL_GIVEN_UP);
+        self.set_progress(lane, Progress { late: true, ..progress });
+        lane.set_may_change_late(false);
+        Ok(())
+    }
+
     /// Concludes from the state of the step what can be concluded, now that the port is idle.
     pub(super) fn conclude(&self, lane: &Lane<'_>) {
         let progress = self.progress(lane);
-        match (progress.block_state, lane.made_change()) {
+        // Of a forwarded change this lane knows nothing.
+        let made_change = if progress.late { None } else { lane.made_change() };
+        match (progress.block_state, made_change) {
             (BlockState::None | BlockState::InDoubt, _) => {}
             // No WRITE of this block can land any more.
             (BlockState::Writing | BlockState::Written, _) | (BlockState::ChangingEntry, Some(false)) => {
@@ -95,9 +118,10 @@ impl<I: Index> Items<'_, I> {
         Ok(())
     }
 
-    /// Whether a request that failed with `status` may be made again, because its queue pair will be set up again.
+    /// Whether a request that failed with `status` may be made again, because its queue pair will be set up again. An owner that
+    /// does not answer may be dead.
     const fn passes(status: Status) -> bool {
-        !matches!(status, Status::NodeDown | Status::Fenced)
+        !matches!(status, Status::NodeDown | Status::Fenced | Status::Unanswered)
     }
 
     /// READs the entry, if this is needed to know whether the change was made.
@@ -112,7 +136,7 @@ impl<I: Index> Items<'_, I> {
             lane.mark(Mark::ENTRY_REVISITED);
             match slot {
                 Visit::Block(pointer) if pointer == progress.block => self.entry_changed(lane),
-                Visit::Block(pointer) if pointer == progress.pointer => {
+                Visit::Block(pointer) if pointer == progress.pointer && !progress.late => {
                     self.set_block_state(lane, BlockState::None);
                     self.retire(lane, &progress.block);
                 }
@@ -130,7 +154,14 @@ impl<I: Index> Items<'_, I> {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn take_layer_back(&self, lane: &Lane<'_>) -> impl Future<Output = Result<(), OpError>> {
         async move {
-            if !self.progress(lane).pushed {
+            let Progress { pushed, late, .. } = self.progress(lane);
+            if !pushed {
+                return Ok(());
+            }
+            if late {
+                // The link may still be made: the entry in the new layer has to stay.
+                lane.mark(Mark::LAYER_LOST);
+                self.not_pushed(lane);
                 return Ok(());
             }
             match self.revisit(lane).await? {
@@ -179,7 +210,7 @@ impl<I: Index> Items<'_, I> {
     fn step(&self, lane: &Lane<'_>, kind: OperationKind) -> impl Future<Output = Result<Option<Outcome>, OpError>> {
         async move {
             let deadline_ns = self.progress(lane).operation.deadline_ns;
-            let result = self.below.execute(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
+            let result = self.execute_below(lane, Operation { deadline_ns, ..Operation::point(kind) }).await;
             if lane.is_unsettled_below() {
                 self.below.settle(lane).await?;
             }

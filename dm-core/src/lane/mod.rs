@@ -14,6 +14,7 @@ use crate::lane::interrupt::Interrupt;
 use crate::lane::watch::Watch;
 use crate::marks::{MARKS_MAX, Mark};
 use crate::mutants::{Mutant, planted};
+use crate::operation::span::Span;
 use crate::operation::{Cause, OpError};
 use crate::port::{Port, State};
 use crate::remote::address::Address;
@@ -139,6 +140,10 @@ pub struct Lane<'m> {
     steps: Cell<bool>,
     /// What there is to settle besides lock records.
     unsettled: Cell<Unsettled>,
+    /// Where messages to other compute nodes lie in the scratch.
+    message_room: Cell<Option<Span>>,
+    /// Another compute node may still make the change of the operation that was forwarded last.
+    may_change_late: Cell<bool>,
 }
 
 /// State of the operation's own change of an entry of a leaf.
@@ -175,7 +180,32 @@ impl<'m> Lane<'m> {
             change: Cell::new(Change::No),
             steps: Cell::new(false),
             unsettled: Cell::new(Unsettled::empty()),
+            message_room: Cell::new(None),
+            may_change_late: Cell::new(false),
         }
+    }
+
+    /// Has steps of operations on keys of other compute nodes executed by those, where operations are forwarded step by step
+    /// ([`Index::forwards_steps`](crate::index::Index::forwards_steps)): messages lie at `room`, behind all that the index
+    /// uses. `None`: they end with [`Cause::NotOwner`], as in lanes that execute operations of others.
+    pub fn set_message_room(&self, room: Option<Span>) {
+        self.message_room.set(room);
+    }
+
+    /// See [`Lane::set_message_room`].
+    pub(crate) fn message_room(&self) -> Option<Span> {
+        self.message_room.get()
+    }
+
+    /// Whether another compute node may still make the change of the operation that was forwarded last: its call has not been
+    /// answered, or its answer does not say that it has ended.
+    pub(crate) fn may_change_late(&self) -> bool {
+        self.may_change_late.get()
+    }
+
+    /// See [`Lane::may_change_late`].
+    pub(crate) fn set_may_change_late(&self, may: bool) {
+        self.may_change_late.set(may);
     }
 
     /// Unique within the compute node.

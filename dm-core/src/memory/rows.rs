@@ -2,12 +2,11 @@
 
 use crate::error::VerbError;
 use crate::lane::{Lane, word_at};
-use crate::layout::record::Le64;
 use crate::mutants::{Mutant, planted};
 use crate::port::OUTBOX_REQUESTS;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::{
-    EPOCH_AT, LINE_WORDS, Member, ROW_COUNT_MAX, Row, RowState, RowWord, closed_offset, epoch_offset,
+    EPOCH_AT, LINE_WORDS, Member, ROW_COUNT_MAX, Row, RowState, RowWord, SUMMARY_BYTES, closed_offset, epoch_offset,
 };
 use crate::remote::{HOME, NodeGeometry, SCRATCH_BYTES};
 use crate::verbs::{Label, Request};
@@ -218,9 +217,6 @@ pub(crate) struct RowSummary {
     /// Memory nodes that the compute node knows.
     pub memory_nodes: u16,
 }
-
-/// Bytes of a row that a glimpse is of.
-const SUMMARY_BYTES: usize = core::mem::offset_of!(Row, lease_us) + size_of::<Le64>();
 
 /// Rows READ at once.
 const SUMMARIES_AT_ONCE: u32 = 8;

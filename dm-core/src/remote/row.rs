@@ -41,7 +41,7 @@ record! {
         redo_slot_bytes: Le32 = "bytes of a slot of its redo area on this memory node",
         redo_slots: Le32 = "slots of its redo area on this memory node; 0 = none",
         lease_us: Le32 = "how long it may be silent before others may take it for dead, in us; 0 = it has not said",
-        reserved_52: [u8; 4] = "zero",
+        given_up: Le32 = "how often it has given up calls to other compute nodes",
         ring: Le64 = "address of the first chunk of its log ring, on any memory node; 0 = none",
         redo: [Le64; 4] = "addresses of its redo chunks on this memory node; 0 = none",
         host_bytes: u8 = "length of the host name",
@@ -54,6 +54,14 @@ const_assert_eq!(Row::BYTES, 128);
 const_assert!(LEASE_NS_MAX / 1000 <= u32::MAX as u64);
 
 const_assert!(core::mem::offset_of!(Row, lease_us).is_multiple_of(8));
+
+/// Where the word is whose upper half is `given_up`, in a row.
+pub(crate) const GIVEN_UP_AT: u64 = core::mem::offset_of!(Row, lease_us) as u64;
+
+const_assert_eq!(core::mem::offset_of!(Row, given_up) as u64, GIVEN_UP_AT + 4);
+
+/// Bytes of a row from its first one on, of which a summary is made.
+pub(crate) const SUMMARY_BYTES: usize = core::mem::offset_of!(Row, ring);
 
 /// State of a compute node's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -252,6 +260,16 @@ impl Row {
         }
     }
 
+    /// Whether incarnation `incarnation` lives, and has given up its calls `given_up` times.
+    pub(crate) fn waits(&self, incarnation: u32, given_up: u32) -> bool {
+        let word = RowWord(self.word.get());
+        // The other fields belong to the incarnation that WROTE them.
+        word.state() == Some(RowState::Live)
+            && word.incarnation() == incarnation
+            && self.incarnation.get() == incarnation
+            && self.given_up.get() == given_up
+    }
+
     /// The row of `joiner`, which has just joined as `member`.
     pub fn of(member: Member, joiner: &Joiner<'_>) -> Self {
         let mut row = Self::ZERO;
@@ -293,6 +311,23 @@ pub(crate) const fn closed_offset(geometry: &NodeGeometry) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_caller_waits_while_it_lives_and_has_not_given_up() {
+        let member = Member { row: RowId(3), incarnation: 5, nonce: 7 };
+        let joiner = Joiner { token: 7, lanes: 1, memory_nodes: 1, host: "a" };
+        let mut row = Row::of(member, &joiner);
+        row.given_up = 2.into();
+        assert!(row.waits(5, 2));
+        assert!(!row.waits(5, 1) && !row.waits(5, 3), "it has given up that call");
+        assert!(!row.waits(4, 2) && !row.waits(6, 2), "another one");
+        for state in [RowState::Fencing, RowState::Dead, RowState::Free] {
+            row.word = member.word().with_state(state).0.into();
+            assert!(!row.waits(5, 2), "{state:?}");
+        }
+        row.word = Member { incarnation: 6, ..member }.word().0.into();
+        assert!(!row.waits(6, 2), "the new one has not WRITTEN its count yet");
+    }
 
     #[test]
     fn an_old_word_says_nothing_of_an_incarnation_that_came_later() {

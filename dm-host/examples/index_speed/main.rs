@@ -403,6 +403,7 @@ fn serve(asked: &Asked, (kind, shares): (IndexKind, bool), rounds: &Receiver<Rou
         recovery: None,
         requests: None,
         layers: None,
+        given_up: None,
         first_sequence: 1,
         epochs: None,
     };

@@ -1,8 +1,9 @@
 //! What items need on a compute node, over an index of any kind.
 
-use super::{AssemblyError, Place, Spending};
+use super::{AssemblyError, Level, Place, Spending};
 use crate::kinds::parameters::IndexParameterError;
 use dm_core::index::Index;
+use dm_core::index::forward::caller::GivenUp;
 use dm_core::items::block::{block_bytes, class_bytes, class_of};
 use dm_core::items::layer::LayerNumbers;
 use dm_core::items::links::{Link, Links};
@@ -34,6 +35,7 @@ struct ItemsStorage {
     lanes: Vec<LaneProgress>,
     links: Vec<spin::Mutex<Link>>,
     layers: LayerNumbers,
+    given_up: GivenUp,
     collected_chunks: Vec<CollectedChunk>,
     marks: Vec<u64>,
     eager: bool,
@@ -46,6 +48,7 @@ struct ItemsRoom<'a> {
     lanes: &'a [LaneProgress],
     links: &'a [spin::Mutex<Link>],
     layers: &'a LayerNumbers,
+    given_up: &'a GivenUp,
     collection: Collection<'a>,
 }
 
@@ -59,6 +62,9 @@ impl ItemsStorage {
     ) -> Result<Self, AssemblyError> {
         let (key_bytes, value_bytes) = (below.plan().key_bytes, below.plan().value_bytes);
         parameters.check(key_bytes, value_bytes).map_err(IndexParameterError::from)?;
+        if below.has_parts() && spending.level == Level::Cache {
+            return Err(AssemblyError::Level);
+        }
         let node_bytes = class_bytes(class_of(block_bytes(parameters.key_bytes_max, parameters.value_bytes_max)));
         let chunk_bytes = place.geometry.iter().map(|node| node.chunk_bytes).min().unwrap_or(0);
         if node_bytes as u64 > chunk_bytes {
@@ -85,6 +91,7 @@ impl ItemsStorage {
             lanes: (0..spending.lanes).map(|_| LaneProgress::default()).collect(),
             links: (0..spending.links).map(|_| spin::Mutex::new(Link::default())).collect(),
             layers: LayerNumbers::new(),
+            given_up: GivenUp::new(),
         })
     }
 
@@ -102,6 +109,7 @@ impl ItemsStorage {
             lanes: &self.lanes,
             links: &self.links,
             layers: &self.layers,
+            given_up: &self.given_up,
             collection: Collection::new(mark_bitmap, self.eager),
         }
     }
@@ -123,6 +131,7 @@ impl<'a> ItemsRoom<'a> {
             owner: place.member,
             requests,
             layers: place.layers.unwrap_or(self.layers),
+            given_up: place.given_up.unwrap_or(self.given_up),
             epochs: place.epochs,
         };
         let plan = parameters.plan(below.plan(), spending.page_bytes);

@@ -280,23 +280,23 @@ impl Index for AnyIndex<'_, '_, '_> {
     }
 
     fn has_parts(&self) -> bool {
-        match_kind!(self, AnyIndex(form) => form.below().has_parts())
+        match_index!(self, index => index.has_parts())
     }
 
     async fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Result<(), OpError> {
-        match_kind!(self, AnyIndex(form) => form.below().take_part(lane, part).await)
+        match_index!(self, index => index.take_part(lane, part).await)
     }
 
     async fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {
-        match_kind!(self, AnyIndex(form) => form.below().keep_parts(lane).await)
+        match_index!(self, index => index.keep_parts(lane).await)
     }
 
     async fn move_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32, to: RowId, wait_ns: u64) -> Result<(), OpError> {
-        match_kind!(self, AnyIndex(form) => form.below().move_part(lane, part, to, wait_ns).await)
+        match_index!(self, index => index.move_part(lane, part, to, wait_ns).await)
     }
 
     async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
-        match_kind!(self, AnyIndex(form) => form.below().cut_part(lane, key, wait_ns).await)
+        match_index!(self, index => index.cut_part(lane, key, wait_ns).await)
     }
 
     async fn vacate_part<'a>(
@@ -306,15 +306,23 @@ impl Index for AnyIndex<'_, '_, '_> {
         from: NodeId,
         wait_ns: u64,
     ) -> Result<u64, OpError> {
-        match_kind!(self, AnyIndex(form) => form.below().vacate_part(lane, part, from, wait_ns).await)
+        match_index!(self, index => index.vacate_part(lane, part, from, wait_ns).await)
     }
 
     fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
-        match_kind!(self, AnyIndex(form) => form.below().part(part))
+        match_index!(self, index => index.part(part))
     }
 
     fn part_of(&self, key: &[u8]) -> u32 {
         match_index!(self, index => index.part_of(key))
+    }
+
+    fn forwards_steps(&self) -> bool {
+        match_index!(self, index => index.forwards_steps())
+    }
+
+    fn served_plan(&self) -> &ScratchPlan {
+        match_index!(self, index => index.served_plan())
     }
 
     async fn bulk_append<'a>(&'a self, lane: &'a Lane<'_>) -> Result<(), OpError> {

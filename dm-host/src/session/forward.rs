@@ -173,6 +173,8 @@ struct ForwardWork<'s> {
     lanes: Vec<LaneWork>,
     /// When the last call was taken or answered.
     busy_at: &'s Cell<Instant>,
+    /// See [`Index::forwards_steps`].
+    steps: bool,
 }
 
 impl ForwardWork<'_> {
@@ -218,7 +220,7 @@ impl Work for ForwardWork<'_> {
             let now = Instant::now();
             self.busy_at.set(now);
             let request = call.request(&self.lanes[lane].request).unwrap_or_default();
-            match Serving::decode(request, self.inbox.index, plan, call.answer_bytes()) {
+            match Serving::decode(request, (self.inbox.index, self.steps), plan, call.answer_bytes()) {
                 Some(serving) => {
                     self.shared.served.count(serving.count());
                     self.lanes[lane].running = Some((call, now, serving));
@@ -258,7 +260,7 @@ pub(super) fn serve_others(
     let lanes = lanes_of(index, first, &mut scratch);
     let busy_at = &Cell::new(Instant::now());
     let lane_work = lanes.iter().map(|_| LaneWork::new()).collect();
-    let mut work = ForwardWork { inbox, shared, lanes: lane_work, busy_at };
+    let mut work = ForwardWork { inbox, shared, lanes: lane_work, busy_at, steps: index.forwards_steps() };
     let mut driving = pin!(worker::attend(index, &lanes, &mut fabric, &mut work, wakes));
     while !shared.is_closing() {
         // Pending: all lanes are idle.

@@ -51,7 +51,8 @@ pub struct SessionOptions {
     /// Where keys have owners (DEX): has operations on keys of another compute node executed by that one, and executes operations
     /// of others on its own keys. Such an operation takes a READ and a call more, and two threads of this machine that wake each
     /// other. The operations of a `multi_get`, or its like, share the call, and mostly need no READ: one message takes those of one
-    /// owner there, up to 4 KiB of them, or 256. All sessions of the index have to be of one version of this. `false`: it ends with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner), for callers that send operations to
+    /// owner there, up to 4 KiB of them, or 256. Where keys have any length, an operation is several steps, each of which is
+    /// forwarded by itself. All sessions of the index have to be of one version of this. `false`: it ends with [`Cause::NotOwner`](dm_core::operation::Cause::NotOwner), for callers that send operations to
     /// the right session themselves. On RDMA devices calls go by way of the daemon of memory node 0, which needs threads for that
     /// (`--call-threads`).
     pub forward: bool,
@@ -104,8 +105,7 @@ impl SessionOptions {
 
     /// The options of a session of an index with these parameters: keys of most have no owners.
     pub(super) fn fitted(&self, parameters: &IndexParameters) -> Self {
-        let has_owners = parameters.has_log() && parameters.any_length.is_none();
-        Self { forward: self.forward && has_owners, ..self.clone() }
+        Self { forward: self.forward && parameters.has_log(), ..self.clone() }
     }
 
     /// Lanes of its workers, and of its local handles.

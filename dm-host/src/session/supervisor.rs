@@ -368,7 +368,7 @@ fn give_up(index: &Watched<'_, impl Index>, walker: &Mutex<Walker>) -> Result<()
 /// Collects what departed compute nodes have left, if anything. After a failure the next lease tries again.
 fn collect_orphans(index: &Watched<'_, impl Index>, walker: &mut Walker, stop: &dyn Fn() -> bool) -> CollectedOrphans {
     let Walker { fabric, scratch, id } = walker;
-    let lane = Lane::new(*id, scratch);
+    let lane = index.lane(*id, scratch);
     let collected_orphans = collect_on(index, fabric, &lane, stop).unwrap_or_else(|error| {
         tracing::debug!("collecting memory: {error}");
         CollectedOrphans::default()

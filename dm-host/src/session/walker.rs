@@ -23,7 +23,7 @@ impl Walker {
         doing: impl AsyncFnOnce(&Lane<'_>) -> Result<R, OpError>,
     ) -> Result<R, OpError> {
         let Self { fabric, scratch, id } = self;
-        let lane = Lane::new(*id, scratch);
+        let lane = index.lane(*id, scratch);
         let (done, settled) = block_on_index(fabric, &lane, index, doing(&lane));
         settled.and(done)
     }

@@ -88,7 +88,15 @@ impl<'i, I: Index> Watched<'i, I> {
 
     /// The same, for operations of other compute nodes.
     pub(super) fn for_others(&self) -> Self {
-        Self { plan: self.plan.clone(), forwarder: None, ..*self }
+        let plan = ScratchPlan { total_bytes: self.plan.total_bytes, ..self.index.served_plan().clone() };
+        Self { plan, forwarder: None, ..*self }
+    }
+
+    /// A lane with its scratch.
+    pub(super) fn lane<'m>(&self, id: LaneId, scratch: &'m mut [u8]) -> Lane<'m> {
+        let lane = Lane::new(id, scratch);
+        lane.set_message_room(self.forwarder.as_ref().map(Forwarder::span));
+        lane
     }
 }
 
@@ -170,7 +178,7 @@ impl<I: Index> Watched<'_, I> {
 /// Lanes from `first` on, with scratch each.
 pub(super) fn lanes_of<'m>(index: &Watched<'_, impl Index>, first: LaneId, scratch: &'m mut [u8]) -> Vec<Lane<'m>> {
     let lanes = scratch.chunks_exact_mut(index.plan().total_bytes).zip(first.0..);
-    lanes.map(|(scratch, id)| Lane::new(LaneId(id), scratch)).collect()
+    lanes.map(|(scratch, id)| index.lane(LaneId(id), scratch)).collect()
 }
 
 impl<I: Index> Index for Watched<'_, I> {
@@ -265,6 +273,10 @@ impl<I: Index> Index for Watched<'_, I> {
 
     fn part_of(&self, key: &[u8]) -> u32 {
         self.index.part_of(key)
+    }
+
+    fn forwards_steps(&self) -> bool {
+        self.index.forwards_steps()
     }
 
     fn cache_bytes(&self) -> (u64, u64) {

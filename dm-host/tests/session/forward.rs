@@ -2,8 +2,13 @@
 
 use crate::key;
 use crate::session_support::{in_ranges, pool_here, small_pages, value_of};
+use dm_core::remote::catalog::IndexKind;
+use dm_host::assembly::Level;
 use dm_host::pool::Pool;
-use dm_host::session::{Delete, DeleteIf, Insert, Session, SessionOptions, Update, UpdateIf, Upsert};
+use dm_host::session::{
+    Delete, DeleteIf, IndexOptions, Insert, OpenError, Session, SessionOptions, Update, UpdateIf, Upsert,
+};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -131,4 +136,145 @@ fn ranges_move_while_sessions_use_all_keys() {
         let value = value_of(round.load(Ordering::SeqCst));
         assert_eq!(last.get(&key(n)).wait(), Ok(Some(value.to_vec())));
     }
+}
+
+/// A key of any length: those of a group share more bytes than an entry of the index below has.
+fn long_key(n: u64) -> Vec<u8> {
+    let rest = if n.is_multiple_of(5) { String::new() } else { format!("{:a<70}/{n}", format!("of group {}/", n % 7)) };
+    format!("{:04}{rest}", n % 40).into_bytes()
+}
+
+/// A value of that key, short or in a block.
+fn long_value(n: u64, round: u64) -> Vec<u8> {
+    let mut value = (n + round * KEYS).to_le_bytes().to_vec();
+    value.resize(8 + (n * 31 + round * 97) as usize % 700, round as u8);
+    value
+}
+
+/// A session of an index with keys of any length, whose entries are larger than others.
+fn open_any_length_at(pool: &Arc<Pool>, level: Level) -> Result<Session, OpenError> {
+    let mut options = small_pages();
+    options.spending.page_cache_bytes *= 2;
+    options.spending.level = level;
+    let lengths = IndexOptions::new().kind(IndexKind::Dex).any_length(200, 1000).parameters().unwrap();
+    Session::open_or_create(pool, "names", lengths, &options)
+}
+
+fn open_any_length(pool: &Arc<Pool>) -> Session {
+    open_any_length_at(pool, Level::Log).unwrap()
+}
+
+/// Has the first ranges of `owner` cut in front of these keys, and each second one moved to `other`: the last one has the layers.
+fn share_out(owner: &Session, other: &Session, keys: &[Vec<u8>]) {
+    for key in keys {
+        owner.cut_part(key, Duration::from_mins(1)).unwrap();
+    }
+    for part in (0..=keys.len() as u32).rev().step_by(2) {
+        owner.move_part(part, other.member().row, Duration::from_mins(1)).unwrap();
+    }
+}
+
+#[test]
+fn operations_on_keys_of_any_length_take_steps_at_several_owners() {
+    let pool = pool_here(2);
+    let (owner, other) = (open_any_length(&pool), open_any_length(&pool));
+    let mut model = BTreeMap::new();
+    for n in (0..KEYS).step_by(2) {
+        let (key, value) = (long_key(n), long_value(n, 0));
+        owner.upsert(&key, &value).wait().unwrap();
+        model.insert(key, value);
+    }
+    share_out(&owner, &other, &[long_key(10), long_key(25)]);
+    let sessions = [&owner, &other];
+    for n in 0..KEYS {
+        let (session, key) = (sessions[n as usize / 3 % 2], long_key(n));
+        let (first, second) = (long_value(n, 1), long_value(n, 2));
+        let before = model.get(&key).cloned();
+        assert_eq!(session.get(&key).wait(), Ok(before.clone()));
+        let expected = before.clone().map_or(Insert::Inserted, Insert::Exists);
+        assert_eq!(session.insert(&key, &first).wait(), Ok(expected));
+        let present = before.unwrap_or_else(|| first.clone());
+        assert_eq!(session.update_if(&key, &second, &first).wait(), Ok(UpdateIf::Mismatch(present.clone())));
+        assert_eq!(session.update_if(&key, &present, &second).wait(), Ok(UpdateIf::Updated));
+        assert_eq!(sessions[n as usize % 2].get(&key).wait(), Ok(Some(second.clone())));
+        assert_eq!(session.upsert(&key, &first).wait(), Ok(Upsert::Replaced));
+        assert_eq!(session.delete_if(&key, &second).wait(), Ok(DeleteIf::Mismatch(first.clone())));
+        if n % 11 == 0 {
+            assert_eq!(session.delete(&key).wait(), Ok(Delete::Deleted));
+            model.remove(&key);
+        } else {
+            model.insert(key, first);
+        }
+    }
+    for session in sessions {
+        let records: Result<Vec<_>, _> = session.scan(Bound::Unbounded, Bound::Unbounded).collect();
+        assert!(records.unwrap().into_iter().eq(model.clone()));
+        let keys: Vec<_> = (0..KEYS).map(long_key).collect();
+        for (key, got) in keys.iter().zip(session.multi_get(&keys).wait()) {
+            assert_eq!(got, Ok(model.get(key).cloned()));
+        }
+    }
+    owner.close();
+    let census = other.validate().unwrap();
+    assert_eq!((census.records, census.unlinked_entries), (model.len() as u64, 0));
+}
+
+#[test]
+fn ranges_move_while_sessions_use_keys_of_any_length() {
+    let pool = pool_here(2);
+    let sessions = [open_any_length(&pool), open_any_length(&pool), open_any_length(&pool)];
+    let rows = sessions.each_ref().map(|session| session.member().row);
+    let keys: Vec<_> = (0..KEYS).map(long_key).collect();
+    // Several numbers share some keys: the last one has it.
+    let owners: BTreeMap<_, _> = keys.iter().cloned().zip(0..KEYS).collect();
+    for (key, &n) in &owners {
+        sessions[0].upsert(key, &long_value(n, 0)).wait().unwrap();
+    }
+    share_out(&sessions[0], &sessions[1], &[long_key(10), long_key(25)]);
+    let rounds: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (worker, session) in sessions.iter().enumerate() {
+            let (rounds, is_over, owners) = (&rounds, &is_over, &owners);
+            scope.spawn(move || {
+                let each: Vec<_> = owners.iter().collect();
+                let mut rng = worker as u64 + 1;
+                while !is_over.load(Ordering::Relaxed) {
+                    rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let (key, &n) = each[(rng >> 33) as usize % each.len()];
+                    let round = &rounds[n as usize];
+                    if n % 3 == worker as u64 {
+                        let next = round.load(Ordering::SeqCst) + 1;
+                        assert_eq!(session.update(key, &long_value(n, next)).wait(), Ok(Update::Updated));
+                        round.store(next, Ordering::SeqCst);
+                    } else {
+                        let least = round.load(Ordering::SeqCst);
+                        let found = session.get(key).wait().unwrap().unwrap();
+                        let most = round.load(Ordering::SeqCst) + 1;
+                        assert!((least..=most).any(|round| found == long_value(n, round)), "key {n}");
+                    }
+                }
+            });
+        }
+        for round in 0..6 {
+            for part in 0..4 {
+                let to = rows[(round + part as usize) % 3];
+                sessions[round % 3].move_part(part, to, Duration::from_mins(1)).unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    drop(sessions);
+    let last = open_any_length(&pool);
+    for (key, &n) in &owners {
+        let value = long_value(n, rounds[n as usize].load(Ordering::SeqCst));
+        assert_eq!(last.get(key).wait(), Ok(Some(value)));
+    }
+    assert_eq!(last.validate().unwrap().records, owners.len() as u64);
+}
+
+#[test]
+fn keys_of_any_length_need_answers_that_a_death_cannot_take_back() {
+    let refused = open_any_length_at(&pool_here(1), Level::Cache).unwrap_err().to_string();
+    assert!(refused.contains("level \"log\" or \"pool\""), "{refused}");
 }

@@ -136,7 +136,7 @@ fn served(
     results: &[Result<Outcome, OpError>],
 ) -> Option<Vec<u8>> {
     let room = 512;
-    let mut serving = forward::Serving::decode(request, index, plan, room)?;
+    let mut serving = forward::Serving::decode(request, (index, false), plan, room)?;
     let (mut answer, mut scratch) = (vec![0; room], vec![7; plan.total_bytes]);
     let mut begun = 0;
     while let Some(heard) = serving.next(request, plan, &mut scratch, 0, &mut answer) {

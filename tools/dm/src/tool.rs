@@ -205,8 +205,9 @@ impl Tool<'_, '_, '_, '_> {
     }
 
     /// From now on operations on keys of another compute node are executed by that one, if it is a program's session.
-    pub(crate) const fn forward(&mut self) {
+    pub(crate) fn forward(&mut self) {
         self.forwards = true;
+        self.lane.set_message_room(self.forwarder.as_ref().map(Forwarder::span));
     }
 
     /// Gives up parts of the keys that others have asked for: for a command that keeps an index open.

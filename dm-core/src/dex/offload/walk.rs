@@ -13,6 +13,9 @@
 //! its versions, its generation and its fences, and a copy that took too long for its versions is not trusted. A torn node is
 //! copied again, [`TORN_MAX`] times. The walk copies [`NODES_MAX`] nodes at most, so it ends whatever the bytes say.
 //!
+//! **A leaf that no parent names** is left to the caller ([`Answer::Elsewhere`]): a split that was given up may have landed, and then
+//! the caller's frame of the leaf in front of it has all keys of both, and newer ones.
+//!
 //! **A change** writes what its caller would have WRITTEN, in the same order: the leaf's image to a redo slot of the caller's
 //! lane, where a death in between could tear the leaf, and then the leaf, with a node version of its own. The caller has the
 //! leaf for itself as long as the change may be executed. A leaf whose LSN is not below the change's is left alone: the change
@@ -213,10 +216,15 @@ impl Walk {
         let image = room.get(NODE_AT..).unwrap_or_default();
         let mut bound = self.bound;
         let bound = bound.get_mut(..request.key.len()).unwrap_or_default();
-        match node::judge(image, &wanted, bound)? {
+        let judged = node::judge(image, &wanted, bound)?;
+        match judged {
             FenceCheck::Right(other) | FenceCheck::Forward(other) => {
+                // No parent names the leaf at the right of the first one.
+                let is_first = self.level == 0 && self.taken.leaves == 0 && !planted(Mutant::NEIGHBOUR_ANSWERED);
+                let is_unnamed = is_first && matches!(judged, FenceCheck::Right(_));
                 // The caller of a change has this leaf for itself, and no other one. The last leaf has none at its right.
-                let goes_on = !matches!(request.task, Task::Change(_)) || other.is_null();
+                let ends = matches!(request.task, Task::Change(_)) || is_unnamed;
+                let goes_on = !ends || other.is_null();
                 let there = Answer::Elsewhere(other, self.level);
                 return Ok(if goes_on { Found::To(other, self.level) } else { Found::Ended(there) });
             }
@@ -405,13 +413,16 @@ mod tests {
         node::start(image, &header, &low.to_be_bytes(), high.as_ref().map(|high| &high[..]));
     }
 
-    /// Inner node 1 leads to leaf 2 of keys 0 to 9, which leads to the right: leaf 3 has the key. `mend`: changes nodes.
+    /// Inner node 1 leads to leaf 2 of keys 0 to 9, and to the right: inner node 4 leads to leaf 3, which has the key. `mend`:
+    /// changes nodes.
     fn region(mend: impl FnOnce(&mut [u8])) -> Vec<u8> {
         let mut region = vec![0; 8 * 1024];
         let nodes = nodes();
-        let inner = &mut region[1024..2048];
-        start(inner, 1, 0, None, Address::NULL);
-        InnerMut::new(&nodes.inner, inner).set_child(0, at(0, 2));
+        for (inner, low, high, right, child) in [(1, 0, Some(10), at(0, 4), 2), (4, 10, None, Address::NULL, 3)] {
+            let inner = &mut region[inner * 1024..][..1024];
+            start(inner, 1, low, high, right);
+            InnerMut::new(&nodes.inner, inner).set_child(0, at(0, child));
+        }
         start(&mut region[2048..3072], 0, 0, Some(10), at(0, 3));
         start(&mut region[3072..4096], 0, 10, None, Address::NULL);
         LeafMut::new(&nodes.leaf, &mut region[3072..4096]).put(4, &KEY.to_be_bytes(), &99u64.to_le_bytes());
@@ -447,8 +458,10 @@ mod tests {
         let all = region(|_| ());
         let ends = |region: &[u8], request: &[u8], ns, answer| assert_eq!(walked(region, request, ns).0, answer);
         ends(&all, &request(at(1, 3), 0), 0, Answer::Elsewhere(at(1, 3), 0));
+        // A leaf that no parent names: its left neighbour may have newer keys of both in a frame.
+        ends(&all, &request(at(0, 2), 0), 0, Answer::Elsewhere(at(0, 3), 0));
         ends(
-            &region(|region| InnerMut::new(&nodes().inner, &mut region[1024..2048]).set_child(0, at(7, 2))),
+            &region(|region| InnerMut::new(&nodes().inner, &mut region[4096..5120]).set_child(0, at(7, 2))),
             &from,
             0,
             Answer::Elsewhere(at(7, 2), 0),
@@ -456,15 +469,15 @@ mod tests {
         ends(&all, &from, 1001, Answer::Busy);
         ends(&region(|region| region[3072 + 64] ^= 1), &from, 0, Answer::Busy);
         ends(&region(|region| start(&mut region[3072..4096], 0, 60, None, Address::NULL)), &from, 0, Answer::Stale);
-        ends(&region(|region| start(&mut region[2048..3072], 0, 0, Some(10), at(0, 2))), &from, 0, Answer::Busy);
+        ends(&region(|region| start(&mut region[4096..5120], 1, 0, Some(10), at(0, 4))), &from, 0, Answer::Busy);
         ends(
-            &region(|region| InnerMut::new(&nodes().inner, &mut region[1024..2048]).set_child(0, Address::NULL)),
+            &region(|region| InnerMut::new(&nodes().inner, &mut region[4096..5120]).set_child(0, Address::NULL)),
             &from,
             0,
             Answer::Stale,
         );
         ends(
-            &region(|region| stripes::write(&mut region[1024..2048], node::COUNT_AT, &[255, 255])),
+            &region(|region| stripes::write(&mut region[4096..5120], node::COUNT_AT, &[255, 255])),
             &from,
             0,
             Answer::Stale,

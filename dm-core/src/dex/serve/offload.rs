@@ -7,7 +7,8 @@
 //! this compute node's page store, so the operation looks there afterwards
 //! ([`PageStore::has_had`](crate::pages::PageStore::has_had)): a change of a key that was answered before the operation began,
 //! and is not in the bytes that were copied, is in a frame still, or has left with one since the call began. A change of a leaf
-//! that is not admitted is answered after its WRITE, or its call, has completed.
+//! that is not admitted is answered after its WRITE, or its call, has completed. A leaf that no parent names may lie behind one that is
+//! in a frame with the keys of both (a split that was given up, see [`split`](super::split)): a memory node does not answer about it.
 //!
 //! **A change** calls only about a leaf whose fill this lane has, without a frame. So no lane has a copy of the leaf, nor gets
 //! one, until the fill ends. It linearizes when the memory node writes the leaf's first line, and until then it has no effect.

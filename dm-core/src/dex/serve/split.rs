@@ -12,7 +12,8 @@
 //!
 //! **A split that is dropped or fails.** Left's frame has all records until left's flush has completed; the frame is dirty,
 //! by the record `none`. So settling ends the flush as failed and thaws the frame, and the next flush writes left as it
-//! was, whether the split had landed or not. Then nobody names right. Its place is used again when this compute node has
+//! was, whether the split had landed or not. Until then left may lead to right in the pool; memory nodes' processors do not go
+//! there ([`walk`](crate::dex::offload::walk)). Then nobody names right. Its place is used again when this compute node has
 //! departed.
 
 use super::Dex;

@@ -1,7 +1,7 @@
 //! Requests and answers as bytes. All numbers are little-endian.
 //!
 //! ```text
-//!  request: header (24 bytes) │ operations: head (4 bytes) │ the parts that its kind has, in the order of `Part`, each of the
+//!  request: header (32 bytes) │ operations: head (4 bytes) │ the parts that its kind has, in the order of `Part`, each of the
 //!                             │                              index's length
 //!  answer:  header (8 bytes)  │ answers: head (8 bytes) │ the value that was found, or the records of a page, or where the range
 //!                             │                           of another owner begins, or how long the operation had waited, or
@@ -12,6 +12,7 @@
 //! An operation has a place in its request, and its answer names that. Answers come in the order in which the operations ended;
 //! behind them are those that were not begun. Each operation of a request is in the answer, once.
 
+use super::caller::Caller;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, KeyStart, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use crate::remote::address::Address;
@@ -22,10 +23,10 @@ use core::ops::Range;
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of both messages. Version 1 had one operation in a request. Compute nodes that call each other have to be of one
+/// The version of both messages. Version 1 had one operation in a request, version 2 no caller. Compute nodes that call each other have to be of one
 /// version, as daemons and their clients have to be: a request of another version is not executed, and its caller does not
 /// understand the answer. Daemons pass both on without looking.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Execute operations. A memory node's processor has procedures of other numbers.
 const EXECUTE: u8 = 2;
 
@@ -48,6 +49,8 @@ struct RequestHeader {
     reserved: [u8; 6],
     /// How long all of them together may take, in ns.
     wait_ns: U64,
+    /// See [`Caller::to_bits`]. 0: the operations are whole ones.
+    caller: U64,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -134,7 +137,7 @@ pub enum Answer {
 }
 
 /// Whether operations of this kind change something.
-pub(super) const fn changes(kind: OperationKind) -> bool {
+pub(crate) const fn changes(kind: OperationKind) -> bool {
     !matches!(kind, OperationKind::Get | OperationKind::Scan)
 }
 
@@ -159,6 +162,7 @@ fn answer_room(kind: OperationKind, plan: &ScratchPlan) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct RequestWriter {
     index: IndexNumber,
+    caller: Option<Caller>,
     count: u16,
     end: usize,
     /// Bytes of the longest answer.
@@ -170,7 +174,21 @@ pub struct RequestWriter {
 impl RequestWriter {
     /// A request without operations.
     pub const fn new(index: IndexNumber) -> Self {
-        Self { index, count: 0, end: REQUEST_BYTES, answer_end: HEADER_BYTES, has_scan: false, changes: false }
+        Self {
+            index,
+            caller: None,
+            count: 0,
+            end: REQUEST_BYTES,
+            answer_end: HEADER_BYTES,
+            has_scan: false,
+            changes: false,
+        }
+    }
+
+    /// The same for steps of the operations of `caller`.
+    #[must_use]
+    pub const fn of_steps(self, caller: Option<Caller>) -> Self {
+        Self { caller, ..self }
     }
 
     /// How many operations it has.
@@ -234,6 +252,7 @@ impl RequestWriter {
             value_bytes: u16::try_from(plan.value_bytes).ok()?.into(),
             reserved: [0; 6],
             wait_ns: wait_ns.into(),
+            caller: self.caller.map_or(0, Caller::to_bits).into(),
         };
         out.get_mut(..REQUEST_BYTES)?.copy_from_slice(header.as_bytes());
         (self.count > 0 && self.end <= out.len()).then_some(self.end)
@@ -245,6 +264,7 @@ impl RequestWriter {
 /// The request and the answer lie with its user, who passes the same ones each time.
 #[derive(Clone, Copy, Debug)]
 pub struct Serving {
+    caller: Option<Caller>,
     count: u16,
     wait_ns: u64,
     /// Bytes of the answer, at most.
@@ -262,16 +282,24 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Of a request for `index`, whose answer may have `answer_bytes`, for which there is room. `None`: it is none, or for
-    /// another index, or has more operations than the answer has places for.
-    pub fn decode(request: &[u8], index: IndexNumber, plan: &ScratchPlan, answer_bytes: usize) -> Option<Self> {
+    /// Of a request for index `number`, whose answer may have `answer_bytes`, for which there is room. `None`: it is none, or for
+    /// another index, or has more operations than the answer has places for; or has whole operations where `steps` of operations
+    /// are forwarded, or the other way round.
+    pub fn decode(
+        request: &[u8],
+        (index, steps): (IndexNumber, bool),
+        plan: &ScratchPlan,
+        answer_bytes: usize,
+    ) -> Option<Self> {
         let (header, _) = RequestHeader::read_from_prefix(request).ok()?;
         let sizes = (usize::from(header.key_bytes.get()), usize::from(header.value_bytes.get()));
         let (count, room) = (header.count.get(), answer_bytes.min(CALL_BYTES_MAX));
+        let caller = Caller::from_bits(header.caller.get());
         let is_sound = header.version == VERSION
             && header.procedure == EXECUTE
             && header.index.get() == index.get()
             && sizes == (plan.key_bytes, plan.value_bytes)
+            && caller.is_some() == steps
             && (1..=OPERATIONS_MAX).contains(&usize::from(count))
             && HEADER_BYTES + usize::from(count) * PLACE_BYTES <= room
             && !plan.has_lengths();
@@ -288,6 +316,7 @@ impl Serving {
         }
         let wait_ns = header.wait_ns.get().clamp(1, Operation::WAIT_NS_DEFAULT);
         let serving = Self {
+            caller,
             count,
             wait_ns,
             room,
@@ -367,6 +396,7 @@ impl Serving {
                 }
                 rest = behind;
             }
+            operation.caller = self.caller;
             operation.deadline_ns = self.wait_ns.saturating_sub(elapsed_ns).max(1);
             let record_bytes = (plan.key_bytes + plan.value_bytes).max(1);
             let records = (room.saturating_sub(HEAD_BYTES) / record_bytes).min(plan.page_records());

@@ -31,8 +31,13 @@
 //! **Packs.** A call carries several operations at once, if its lane knows the owner of their keys without asking: see [`pack`].
 //! A message with one operation has the same form.
 //!
+//! **Steps.** An operation of [items](crate::items) is several of the index below, whose keys may have several owners. There each
+//! step is forwarded by itself ([`Index::forwards_steps`]): the lane has room for messages ([`Lane::set_message_room`]), and the
+//! index passes it on to [`execute_step`]. A step may name memory of its caller: see [`caller`].
+//!
 //! Messages come from another program, and are checked like all remote bytes: see [`message`].
 
+pub mod caller;
 pub mod message;
 pub mod pack;
 
@@ -45,6 +50,7 @@ use crate::registry::KEY_BYTES_MAX;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
 use crate::verbs::{CALL_BYTES_MAX, Request};
+use caller::Caller;
 use core::ops::Range;
 use message::{Answer, RequestWriter};
 use pack::{Called, Pack, lost};
@@ -81,6 +87,20 @@ pub async fn execute<I: Index>(
     operation: Operation,
     forwarder: &Forwarder,
 ) -> Result<Outcome, OpError> {
+    if index.forwards_steps() {
+        return index.execute(lane, operation).await;
+    }
+    execute_step(index, lane, operation, forwarder, || None).await
+}
+
+/// As [`execute`], for an operation of which `caller` tells who makes it, as a step of a larger one.
+pub(crate) async fn execute_step<I: Index>(
+    index: &I,
+    lane: &Lane<'_>,
+    operation: Operation,
+    forwarder: &Forwarder,
+    caller: impl Fn() -> Option<Caller>,
+) -> Result<Outcome, OpError> {
     let (mut operation, mut pause_ns) = (operation, PAUSE_NS);
     // Only a scan's key may change.
     let is_scan = operation.kind == OperationKind::Scan;
@@ -94,7 +114,7 @@ pub async fn execute<I: Index>(
         operation.after &= begins == from || planted(Mutant::CURSOR_KEPT_AT_BORDER);
         // Row 0: the range is between two owners, or the one it was kept for has to take it.
         if row.0 != 0 {
-            match call_owner(index, lane, &operation, row, forwarder).await? {
+            match call_owner(index, lane, &operation, row, (forwarder, caller())).await? {
                 Answer::Outcome(outcome) => return Ok(outcome),
                 Answer::Elsewhere => {}
                 Answer::Refused => return ended,
@@ -129,7 +149,7 @@ async fn call_owner<I: Index>(
     lane: &Lane<'_>,
     operation: &Operation,
     row: RowId,
-    forwarder: &Forwarder,
+    (forwarder, caller): (&Forwarder, Option<Caller>),
 ) -> Result<Answer, OpError> {
     let plan = index.plan();
     let room = forwarder.span();
@@ -137,19 +157,23 @@ async fn call_owner<I: Index>(
     let wait_ns = lane.remaining_ns();
     let pack = lane.port().with(|scratch| {
         let (front, behind) = scratch.split_at_mut_checked(room.at)?;
-        let mut writer = RequestWriter::new(forwarder.index);
+        let mut writer = RequestWriter::new(forwarder.index).of_steps(caller);
         let is_written = writer.add(operation, plan, front, behind);
         Pack::new(&writer, (forwarder.index, row), wait_ns, plan, (room, behind)).filter(|_| is_written)
     });
     let Some(pack) = pack else { return Ok(Answer::Refused) };
-    let bytes = match pack.call(lane).await {
-        Called::Answered(bytes) => bytes,
-        Called::NotServed => return Ok(Answer::Refused),
-        Called::Lost(error) => return Err(lost(operation.kind, error)),
+    // Also if this future is dropped meanwhile.
+    lane.set_may_change_late(message::changes(operation.kind));
+    let answer = match pack.call(lane).await {
+        Called::Answered(bytes) => lane.port().with(|scratch| {
+            let (front, behind) = scratch.split_at_mut_checked(room.at).unwrap_or_default();
+            let answer = behind.get(..bytes).unwrap_or_default();
+            message::decode_answer(answer, operation, row, plan, front)
+        }),
+        Called::NotServed => Ok(Answer::Refused),
+        Called::Lost(error) => Err(lost(operation.kind, error)),
     };
-    lane.port().with(|scratch| {
-        let (front, behind) = scratch.split_at_mut_checked(room.at).unwrap_or_default();
-        let answer = behind.get(..bytes).unwrap_or_default();
-        message::decode_answer(answer, operation, row, plan, front)
-    })
+    let is_unknown = matches!(answer, Err(OpError { effect: Effect::Unknown, .. }));
+    lane.set_may_change_late(is_unknown);
+    answer
 }

@@ -155,7 +155,7 @@ mod tests {
         let answer = answer.map_or_else(
             || {
                 let (request, mut answer) = (behind[..pack.bytes].to_vec(), vec![0; 512]);
-                let mut serving = Serving::decode(&request, index, &plan, 512).unwrap();
+                let mut serving = Serving::decode(&request, (index, false), &plan, 512).unwrap();
                 // The second one's range has moved.
                 for result in
                     [Ok(Outcome::Found), Err(Cause::NotOwner { row: RowId(9), epoch: 4 }), Ok(Outcome::Deleted)]

@@ -162,7 +162,7 @@ impl Draw {
 
     /// The case of `seed`.
     pub fn new(settings: &Settings, seed: u64) -> Self {
-        let wide = settings.wide.drawn(seed);
+        let wide = settings.wide.drawn(seed, settings.always);
         let settings = &settings.widened(wide, seed);
         let mut rng = Rng::new(seed ^ 0x5eed_0001);
         let compute_nodes = rng.within(settings.compute_nodes).max(1) as usize;

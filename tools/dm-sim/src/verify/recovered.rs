@@ -121,6 +121,10 @@ impl<K: TreeKind> Subject for Recovered<K> {
         wide_options::<K>()
     }
 
+    fn always(&self) -> WideOptions {
+        Bounded(self.0).always()
+    }
+
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {
         Bounded(self.0).assumptions(draw, case)
     }

@@ -1,5 +1,6 @@
-//! Runs histories, each from its seed to its verdict. `stage`: one history. `final_checks`: what must hold at its end.
+//! Runs histories, each from its seed to its verdict. `stage`: one history. `answering`: the fabric at its end. `final_checks`: what must hold at its end.
 
+mod answering;
 mod final_checks;
 mod stage;
 
@@ -98,6 +99,7 @@ impl<S: Subject> Verifier<S> {
     /// A verifier of `subject`.
     pub fn new(subject: S, mut settings: Settings) -> Self {
         settings.wide = settings.wide.of_both(subject.wide_options());
+        settings.always = subject.always();
         Self { subject, settings, worlds: Vec::new(), scratch: Vec::new(), checker: Checker::default() }
     }
 

@@ -28,6 +28,8 @@ pub struct Settings {
     pub withdrawn: Assumptions,
     /// Options that some of the histories have.
     pub wide: WideOptions,
+    /// Options that all histories have, since the index is of no use without them.
+    pub always: WideOptions,
     /// Bytes of memory nodes change while operations run, though nobody wrote them. Then nothing is judged but that
     /// everything ends.
     pub damage: bool,
@@ -47,6 +49,7 @@ impl Default for Settings {
             profile: None,
             withdrawn: Assumptions::empty(),
             wide: WideOptions::NONE,
+            always: WideOptions::NONE,
             damage: false,
         }
     }

@@ -118,6 +118,10 @@ pub type Joining<'l> = Pin<Box<dyn Future<Output = Result<Membership, String>> +
 pub trait Opened {
     /// See [`Index::plan`].
     fn plan(&self) -> &ScratchPlan;
+    /// See [`Index::served_plan`].
+    fn served_plan(&self) -> &ScratchPlan;
+    /// See [`Index::forwards_steps`].
+    fn forwards_steps(&self) -> bool;
     /// See [`Index::execute`].
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome>;
     /// See [`forward::execute`].
@@ -158,6 +162,8 @@ pub trait Opened {
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::parts`].
     fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, u32>;
+    /// See [`Index::take_part`].
+    fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Boxed<'a, ()>;
     /// See [`Index::keep_parts`].
     fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()>;
     /// See [`Index::move_part`].
@@ -182,6 +188,12 @@ pub struct With<'i, I>(pub &'i I, pub Option<&'i Lease>);
 impl<I: TestAccess> Opened for With<'_, I> {
     fn plan(&self) -> &ScratchPlan {
         self.0.plan()
+    }
+    fn served_plan(&self) -> &ScratchPlan {
+        self.0.served_plan()
+    }
+    fn forwards_steps(&self) -> bool {
+        self.0.forwards_steps()
     }
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome> {
         Box::pin(self.0.execute(lane, operation))
@@ -242,6 +254,9 @@ impl<I: TestAccess> Opened for With<'_, I> {
     }
     fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, u32> {
         Box::pin(self.0.parts(lane))
+    }
+    fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> Boxed<'a, ()> {
+        Box::pin(self.0.take_part(lane, part))
     }
     fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> Boxed<'a, ()> {
         Box::pin(self.0.keep_parts(lane))
@@ -324,6 +339,11 @@ pub trait Subject {
 
     /// The options that its histories may have.
     fn wide_options(&self) -> WideOptions {
+        WideOptions::NONE
+    }
+
+    /// The options that all its histories have.
+    fn always(&self) -> WideOptions {
         WideOptions::NONE
     }
 

@@ -300,6 +300,10 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
     if K::HAS_OWNERS {
         // What the dead owned is taken over only while others ask for it, and no sweep frees the row before.
         options = options.without(WideOption::Rejoin);
+        if K::HAS_ITEMS {
+            // A whole operation has no owner that others could send it to.
+            options = options.without(WideOption::Packs);
+        }
     } else {
         let of_owners = [WideOption::Moves, WideOption::Forward, WideOption::Packs, WideOption::Offload];
         options = of_owners.iter().fold(options, |options, option| options.without(*option));
@@ -335,6 +339,11 @@ impl<K: TreeKind> Subject for Bounded<K> {
     fn wide_options(&self) -> WideOptions {
         let recovered = [WideOption::ShortLeases, WideOption::Sweeps, WideOption::LeaseClocks, WideOption::Rejoin];
         recovered.iter().fold(wide_options::<K>(), |options, option| options.without(*option))
+    }
+
+    /// The steps of one operation on items may need keys of several compute nodes.
+    fn always(&self) -> WideOptions {
+        if K::HAS_ITEMS && K::HAS_OWNERS { WideOptions::NONE.with(WideOption::Forward) } else { WideOptions::NONE }
     }
 
     fn assumptions(&self, draw: &Draw, case: &TreeCase) -> Assumptions {

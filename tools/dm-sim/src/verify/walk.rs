@@ -246,6 +246,7 @@ pub(super) fn place<'a>(
         recovery: None,
         requests: None,
         layers: None,
+        given_up: None,
         first_sequence: 1,
         epochs: None,
     }

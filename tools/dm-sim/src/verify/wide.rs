@@ -172,13 +172,14 @@ impl WideOptions {
         })
     }
 
-    /// Those of `self` that the history of `seed` has.
+    /// Those of `self` that the history of `seed` has, and those of `always`.
     #[must_use]
-    pub(super) fn drawn(self, seed: u64) -> Self {
+    pub(super) fn drawn(self, seed: u64, always: Self) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_000c);
         // Every option is drawn in any case, so that allowing one does not change the others.
         let drawn = WideOption::ALL.iter().filter(|option| rng.percent(option.percent()));
         let mut drawn = drawn.fold(Self::NONE, |drawn, option| drawn.with(*option)).of_both(self);
+        drawn = always.options().fold(drawn, Self::with);
         if drawn.has(WideOption::WideLeaves) {
             // Redo areas for such leaves would not fit.
             drawn = drawn.without(WideOption::KeysLong).without(WideOption::ValuesLong);

@@ -146,6 +146,7 @@ fn run_index(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<Measured, Fail
         recovery: None,
         requests: None,
         layers: None,
+        given_up: None,
         first_sequence: 1,
         epochs: None,
     };

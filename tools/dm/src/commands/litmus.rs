@@ -319,6 +319,7 @@ fn needs(node: &ComputeNode, fabric: &AnyFabric) -> Result<[Assumptions; KINDS.l
         recovery: None,
         requests: None,
         layers: None,
+        given_up: None,
         first_sequence: 1,
         epochs: None,
     };

@@ -43,7 +43,7 @@ fn answer(
     mut come_to: impl FnMut(u8) -> (Result<Outcome, OpError>, u64),
 ) -> Option<Vec<u8>> {
     let mut answer = vec![0; room];
-    let mut serving = Serving::decode(request, INDEX, plan, room)?;
+    let mut serving = Serving::decode(request, (INDEX, false), plan, room)?;
     let (mut scratch, mut elapsed_ns) = (scratch(plan, 90), 0);
     while serving.next(request, plan, &mut scratch, elapsed_ns, &mut answer).is_some() {
         let first = plan.part(&scratch, Part::Key)[0];
@@ -86,11 +86,12 @@ fn operations_arrive_as_they_were_sent() {
     for kind in OperationKind::ALL {
         let (limit, deadline_ns) = (if kind == OperationKind::Scan { 3 } else { 0 }, 77);
         let is_scan = kind == OperationKind::Scan;
-        let operation = Operation { kind, limit, after: is_scan, bounded: is_scan, down: false, deadline_ns };
+        let operation =
+            Operation { kind, limit, after: is_scan, bounded: is_scan, down: false, deadline_ns, caller: None };
         let message = request(&plan, &[(operation, mine.clone())]);
         let mut theirs = scratch(&plan, 90);
         let decode = |message: &[u8], theirs: &mut [u8]| {
-            Serving::decode(message, INDEX, &plan, 256)?.next(message, &plan, theirs, 0, &mut [0; 256])
+            Serving::decode(message, (INDEX, false), &plan, 256)?.next(message, &plan, theirs, 0, &mut [0; 256])
         };
         assert_eq!(decode(&message, &mut theirs), Some(operation));
         for &part in kind.parts() {
@@ -110,7 +111,7 @@ fn operations_arrive_as_they_were_sent() {
 fn a_request_has_what_it_says() {
     let plan = plan();
     let message = request(&plan, &gets(&plan, 5));
-    let decode = |message: &[u8]| Serving::decode(message, INDEX, &plan, 4096).map(|serving| serving.count());
+    let decode = |message: &[u8]| Serving::decode(message, (INDEX, false), &plan, 4096).map(|serving| serving.count());
     assert_eq!(decode(&message), Some(5));
     for short in 0..message.len() {
         assert_eq!(decode(&message[..short]), None);
@@ -128,7 +129,7 @@ fn a_request_has_what_it_says() {
         assert_eq!(decode(&message), None, "byte {at} is {byte}");
     }
     // The answer has no place for all of them.
-    let with_room = |room| Serving::decode(&message, INDEX, &plan, room).is_some();
+    let with_room = |room| Serving::decode(&message, (INDEX, false), &plan, room).is_some();
     assert_eq!([17, 18].map(with_room), [false, true]);
 }
 
@@ -220,7 +221,7 @@ fn a_page_has_as_many_records_as_the_answer_has_room_for() {
     let plan = plan();
     let message = request(&plan, &[(Operation::scan(4), scratch(&plan, 0))]);
     let limit = |room| {
-        let mut serving = Serving::decode(&message, INDEX, &plan, room)?;
+        let mut serving = Serving::decode(&message, (INDEX, false), &plan, room)?;
         Some(serving.next(&message, &plan, &mut scratch(&plan, 0), 0, &mut vec![0; room])?.limit)
     };
     let found = [9, 23, 24, 16 + 24, 16 + 95, 4096].map(limit);
@@ -230,7 +231,7 @@ fn a_page_has_as_many_records_as_the_answer_has_room_for() {
 /// The answer to an operation that ends so, with what is in `scratch`.
 fn answer_to(plan: &ScratchPlan, kind: OperationKind, result: &Result<Outcome, OpError>, scratch: &[u8]) -> Vec<u8> {
     let message = request(plan, &[(Operation { limit: 4, ..Operation::point(kind) }, scratch.to_vec())]);
-    let mut serving = Serving::decode(&message, INDEX, plan, 256).unwrap();
+    let mut serving = Serving::decode(&message, (INDEX, false), plan, 256).unwrap();
     let mut answer = vec![0; 256];
     assert!(serving.next(&message, plan, &mut scratch.to_vec(), 0, &mut answer).is_some());
     serving.ended(result, plan, scratch, &mut answer);
@@ -316,7 +317,7 @@ fn garbage_is_an_error_whose_effect_is_unknown() {
                 if at == 0 && seed % 3 > 0 { VERSION } else { (word >> 24) as u8 % 14 }
             })
             .collect();
-        let _ = Serving::decode(&message, INDEX, &plan, 256);
+        let _ = Serving::decode(&message, (INDEX, false), &plan, 256);
         let _ = Answers::decode(&message, (seed % 5) as u16).map(Iterator::count);
         let _ = decode_answer(&message, &Operation::scan(2), RowId(1), &plan, &mut mine);
         let answer = decode_answer(&message, &Operation::point(OperationKind::Upsert), RowId(1), &plan, &mut mine);

@@ -21,6 +21,9 @@ pub trait Below: TreeKind {
 
     /// See [`TreeKind::rare_marks`].
     const RARE_MARKS: &'static [Mark] = RARE_MARKS;
+
+    /// Changes what was drawn for records of one size.
+    fn fit_items(_: &mut TreeCase) {}
 }
 
 /// Items over a kind of tree.
@@ -33,6 +36,7 @@ impl<K: Below> TreeKind for ItemsOver<K> {
     /// An entry that is taken back may be the last of its leaf, and only recovery mends a merge that was cut short.
     const WRITES_RECORDS_AT_ONCE: bool = false;
     const HAS_SPANS: bool = K::HAS_SPANS;
+    const HAS_OWNERS: bool = K::HAS_OWNERS;
     const HAS_ITEMS: bool = true;
 
     fn marks() -> Vec<(&'static str, &'static [Mark])> {
@@ -43,17 +47,34 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         K::RARE_MARKS
     }
 
+    fn lasting_leaves(case: &TreeCase) -> Option<u64> {
+        K::lasting_leaves(case)
+    }
+
+    fn chunks_at_once(case: &TreeCase) -> u32 {
+        K::chunks_at_once(case)
+    }
+
     fn draw(draw: &Draw, rng: &mut Rng) -> TreeCase {
         let mut case = K::draw(draw, rng);
         let (sizes, stretch) = (entry_sizes(rng), stretch(rng));
+        let before = case.parameters.node_bytes().0;
         case.parameters = case.parameters.below.resized(sizes.0, sizes.1).with_any_length(stretch.parameters());
+        K::fit_items(&mut case);
+        // Room for as many leaves as before.
+        case.spending.page_cache_bytes *= case.parameters.node_bytes().0.div_ceil(before) as u64;
         spend(&mut case, stretch, rng);
         case
     }
 
+    /// Two need keys with owners.
     fn mutants() -> Vec<Mutant> {
         let below = [Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY, Mutant::SETTLE_UNCLOSED];
-        [dm_core::items::mutants::DECLARED, &below].concat()
+        let mut mutants = [dm_core::items::mutants::DECLARED, &below].concat();
+        if !K::HAS_OWNERS {
+            mutants.retain(|mutant| ![Mutant::CALLER_UNCHECKED, Mutant::LATE_CALL_FORGOTTEN].contains(mutant));
+        }
+        mutants
     }
 
     /// Two need a compute node that pauses or dies with a place in use while two turns and a walk pass. No such case
@@ -76,6 +97,8 @@ const RARE_MARKS: &[Mark] = &[
     Mark::LIMBO_LEFT,
     Mark::REPAIRER_DIED,
     Mark::SELF_FENCED,
+    // Over keys with owners only.
+    Mark::CALL_GIVEN_UP,
 ];
 
 fn with_marks(mut marks: Vec<(&'static str, &'static [Mark])>) -> Vec<(&'static str, &'static [Mark])> {

@@ -18,7 +18,8 @@ use dm_core::operation::{Census, OpError, Operation, Outcome, Part, RECORD_HEADE
 use dm_core::recovery::Swept;
 use dm_core::remote::catalog::IndexSet;
 use dm_core::remote::lock_word::RowId;
-use dm_core::verbs::Assumptions;
+use dm_core::remote::owners::{LoadWord, OwnerWord};
+use dm_core::verbs::{Assumptions, NodeId};
 use std::future::Future;
 
 /// How often a value is repeated at most.
@@ -160,6 +161,9 @@ impl<I: Index> Index for Stretched<'_, I> {
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
+        if operation.caller.is_some() {
+            return self.index.execute(lane, operation).await;
+        }
         lane.port().with(|scratch| self.stretch_arguments(scratch));
         let limit = operation.limit.min(self.plan.page_records() as u32);
         let outcome = self.index.execute(lane, Operation { limit, ..operation }).await?;
@@ -193,8 +197,61 @@ impl<I: Index> Index for Stretched<'_, I> {
         self.index.sweep(lane, row, done)
     }
 
+    fn forwards_steps(&self) -> bool {
+        self.index.forwards_steps()
+    }
+
+    fn served_plan(&self) -> &ScratchPlan {
+        if self.index.forwards_steps() { self.index.served_plan() } else { &self.plan }
+    }
+
     fn has_parts(&self) -> bool {
         self.index.has_parts()
+    }
+
+    fn parts<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<u32, OpError>> + 'a {
+        self.index.parts(lane)
+    }
+
+    fn take_part<'a>(&'a self, lane: &'a Lane<'_>, part: u32) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.take_part(lane, part)
+    }
+
+    fn keep_parts<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.keep_parts(lane)
+    }
+
+    fn move_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        to: RowId,
+        wait_ns: u64,
+    ) -> impl Future<Output = Result<(), OpError>> + 'a {
+        self.index.move_part(lane, part, to, wait_ns)
+    }
+
+    async fn cut_part<'a>(&'a self, lane: &'a Lane<'_>, key: &'a [u8], wait_ns: u64) -> Result<(), OpError> {
+        let key = self.stretch_key(key);
+        self.index.cut_part(lane, &key, wait_ns).await
+    }
+
+    fn vacate_part<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        part: u32,
+        from: NodeId,
+        wait_ns: u64,
+    ) -> impl Future<Output = Result<u64, OpError>> + 'a {
+        self.index.vacate_part(lane, part, from, wait_ns)
+    }
+
+    fn part(&self, part: u32) -> Option<(OwnerWord, LoadWord)> {
+        self.index.part(part)
+    }
+
+    fn owner_of(&self, _: &[u8]) -> Option<RowId> {
+        None
     }
 
     fn leave<'a>(&'a self, lane: &'a Lane<'_>) -> impl Future<Output = Result<(), OpError>> + 'a {

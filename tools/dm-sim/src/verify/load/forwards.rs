@@ -42,8 +42,8 @@ impl<'a> Load<'a, '_> {
         self.forwards.serving.push((at, call));
         *self.doing(at) = Doing::Serve;
         Some(Box::pin(async move {
-            let plan = index.plan();
-            let Some(mut serving) = Serving::decode(&request, number, plan, answer_bytes) else {
+            let (plan, which) = (index.served_plan(), (number, index.forwards_steps()));
+            let Some(mut serving) = Serving::decode(&request, which, plan, answer_bytes) else {
                 return Ended::Served(message::not_here().to_vec(), Ok(()));
             };
             let (mut answer, mut last) = (vec![0; answer_bytes], Ok(()));

@@ -42,6 +42,11 @@ const HEARTBEATS_AWAITED: u32 = 64;
 /// Settlings of one lane that queue-pair errors may interrupt.
 const SETTLINGS_MAX: u32 = 1000;
 
+/// Whether another compute node owns a key, or executes an operation for this one and has troubles of its own.
+fn is_of_an_owner(error: &OpError) -> bool {
+    matches!(error.cause, Cause::NotOwner { .. } | Cause::AtOwner { .. } | Cause::Deadline { .. })
+}
+
 /// Whether a request failed. A step that pushes more requests than a submit can have is at fault itself.
 fn is_of_a_request(error: &OpError) -> bool {
     matches!(error.cause, Cause::Verb(error) if error != VerbError::OVERFLOW)
@@ -311,8 +316,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             (Doing::Sweep(_), Ended::Swept(Err(error)))
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
-                // After a failed request, the next sweep, turn or orphan collection does the work.
-                if !is_of_a_request(&error) {
+                // After a failed request, the next sweep, turn or orphan collection does the work. So does the next collection whose
+                // walk meets an owner that does not answer.
+                let walks = doing == Doing::OrphanCollection && self.opened[0].forwards_steps();
+                if !(is_of_a_request(&error) || walks && is_of_an_owner(&error)) {
                     self.fail(None, error);
                 }
             }

@@ -1,5 +1,6 @@
 //! The checks at the end of a history, when all is quiet.
 
+use super::answering::AnsweringFabric;
 use super::stage::{Stage, nothing_failed, summary};
 use crate::check::{Answer, Call, OpId};
 use crate::compute_node::ComputeNode;
@@ -66,6 +67,16 @@ impl Stage<'_> {
             self.sweep(lanes, &alive, history, now_ns);
         }
         let mut complete = false;
+        if self.opened[0].forwards_steps() {
+            // Entries name memory. The first compute node takes them all, and flushes them; the others have left.
+            let (index, lane) = (self.opened[alive[0]], &lanes[alive[0]][0]);
+            let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+            let _ = block_on(lane, &mut fabric, index.validate(lane));
+            for &node in &alive[1..] {
+                // It learns who has them.
+                let _ = block_on(&lanes[node][0], &mut fabric, self.opened[node].keep_parts(&lanes[node][0]));
+            }
+        }
         // A dead row that is not swept would hold the epochs back.
         let swept = self.setup.subject.after_death() == AfterDeath::Recovered || history.injected.dead.is_empty();
         if swept && history.injected.down.is_none() {
@@ -256,6 +267,14 @@ impl Stage<'_> {
                 let Ok(Ended::Page(records, true)) = page else { break };
                 (key, after) = records.last().map_or((key, after), |(last, _)| (*last, true));
             }
+            if index.forwards_steps() {
+                // Layers lie behind the root layer, and some parts have none.
+                for part in 0..parts {
+                    let taken = block_on(lane, &mut fabric, index.take_part(lane, part)).map(|run| run.result);
+                    is_all &= matches!(taken, Ok(Ok(())));
+                    let _ = block_on(lane, &mut fabric, index.settle(lane));
+                }
+            }
             now_ns += lease.config().lease_ns() / 2;
             if is_all && pass > 0 {
                 break;
@@ -293,7 +312,9 @@ impl Stage<'_> {
     /// Every live compute node collects orphans. Places that one of them collects are in limbo until all of them have
     /// made turns. Returns whether all that can be used again is.
     fn collect_orphans(&mut self, lanes: &[&[Lane<'_>]], alive: &[usize]) -> bool {
-        let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+        let tenants = alive.iter().map(|&node| (self.world.row_of(ComputeNode(node as u16)), node)).collect();
+        let compute_nodes = (self.opened.as_slice(), lanes, tenants);
+        let mut fabric = AnsweringFabric::new(self.setup.config, self.world.memories_mut(), compute_nodes);
         for &node in alive {
             for lane in lanes[node] {
                 // An operation whose request failed holds the epochs back until its lane is used again.
@@ -320,6 +341,12 @@ impl Stage<'_> {
                         still.push((node, true));
                     }
                     Ok(Ok(_)) if turns < ORPHAN_COLLECTION_TURNS_MAX => still.push((node, everything)),
+                    // It opens the index to walk through entries, and has no room for its log: the others wait for it.
+                    Ok(Err(OpError { cause: Cause::PoolFull, .. }))
+                        if index.forwards_steps() && self.setup.draw.wide.has(WideOption::SmallPool) =>
+                    {
+                        return false;
+                    }
                     other => {
                         self.findings
                             .push(Finding::Structure(format!("compute node {node} collects orphans: {other:?}")));

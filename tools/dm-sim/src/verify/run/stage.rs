@@ -23,6 +23,7 @@ use dm_core::index::forward::{Forwarder, ROOM_BYTES};
 use dm_core::lane::Lane;
 use dm_core::layout::LINE_BYTES;
 use dm_core::marks::MARKS_MAX;
+use dm_core::operation::span::Span;
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::SCRATCH_BYTES;
 use dm_core::remote::catalog::IndexNumber;
@@ -133,6 +134,10 @@ impl Setup<'_> {
         let claimed = Cell::default();
         let newcomers = Newcomers::new(&claimed);
         let mut load = Load::new(self.draw, self.subject, opened, (&lanes, newcomers), record, self.operations);
+        if self.draw.wide.has(WideOption::Forward) {
+            let room = Span::new(messages.start, messages.len());
+            lanes.iter().copied().flatten().for_each(|lane| lane.set_message_room(Some(room)));
+        }
         let forwards = IndexNumber::new(0).filter(|_| self.draw.wide.has(WideOption::Forward));
         load.forwarder = forwards.map(|index| Forwarder { index, room: messages });
         load.damage = self.damage.then(|| Damage::new(self.draw.seed));
@@ -173,7 +178,8 @@ impl Setup<'_> {
                 continue;
             }
             any = true;
-            let owned = filling == Filling::Inserts && opened[0].has_owners();
+            // Steps of one operation may need keys of several compute nodes, which cannot call each other yet.
+            let owned = filling == Filling::Inserts && opened[0].has_owners() && !opened[0].forwards_steps();
             let mut node = if owned { self.draw.home_of(key as u32) } else { 0 };
             let value = VALUE_FIRST + key;
             record.start_with(key, value);
