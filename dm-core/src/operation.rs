@@ -7,10 +7,10 @@
 pub mod span;
 
 use crate::error::{DecodeError, VerbError};
-use crate::index::forward::caller::Caller;
 use crate::layout::LINE_BYTES;
 use crate::remote::address::Address;
 use crate::remote::lock_word::RowId;
+use crate::remote::row::Caller;
 use crate::remote::rpc::Reply;
 use crate::verbs::NodeId;
 use core::fmt;

@@ -56,7 +56,7 @@ _Static_assert(offsetof(struct dm_row, token) * 8 == DM_ROW_TOKEN_OFFSET * 8 + D
 _Static_assert(offsetof(struct dm_row, redo_slot_bytes) * 8 == DM_ROW_REDO_SLOT_BYTES_OFFSET * 8 + DM_ROW_REDO_SLOT_BYTES_BIT && sizeof(((struct dm_row *)0)->redo_slot_bytes) * 8 == DM_ROW_REDO_SLOT_BYTES_BITS, "dm_row: redo_slot_bytes");
 _Static_assert(offsetof(struct dm_row, redo_slots) * 8 == DM_ROW_REDO_SLOTS_OFFSET * 8 + DM_ROW_REDO_SLOTS_BIT && sizeof(((struct dm_row *)0)->redo_slots) * 8 == DM_ROW_REDO_SLOTS_BITS, "dm_row: redo_slots");
 _Static_assert(offsetof(struct dm_row, lease_us) * 8 == DM_ROW_LEASE_US_OFFSET * 8 + DM_ROW_LEASE_US_BIT && sizeof(((struct dm_row *)0)->lease_us) * 8 == DM_ROW_LEASE_US_BITS, "dm_row: lease_us");
-_Static_assert(offsetof(struct dm_row, reserved_52) * 8 == DM_ROW_RESERVED_52_OFFSET * 8 + DM_ROW_RESERVED_52_BIT && sizeof(((struct dm_row *)0)->reserved_52) * 8 == DM_ROW_RESERVED_52_BITS, "dm_row: reserved_52");
+_Static_assert(offsetof(struct dm_row, given_up) * 8 == DM_ROW_GIVEN_UP_OFFSET * 8 + DM_ROW_GIVEN_UP_BIT && sizeof(((struct dm_row *)0)->given_up) * 8 == DM_ROW_GIVEN_UP_BITS, "dm_row: given_up");
 _Static_assert(offsetof(struct dm_row, ring) * 8 == DM_ROW_RING_OFFSET * 8 + DM_ROW_RING_BIT && sizeof(((struct dm_row *)0)->ring) * 8 == DM_ROW_RING_BITS, "dm_row: ring");
 _Static_assert(offsetof(struct dm_row, redo) * 8 == DM_ROW_REDO_OFFSET * 8 + DM_ROW_REDO_BIT && sizeof(((struct dm_row *)0)->redo) * 8 == DM_ROW_REDO_BITS, "dm_row: redo");
 _Static_assert(offsetof(struct dm_row, host_bytes) * 8 == DM_ROW_HOST_BYTES_OFFSET * 8 + DM_ROW_HOST_BYTES_BIT && sizeof(((struct dm_row *)0)->host_bytes) * 8 == DM_ROW_HOST_BYTES_BITS, "dm_row: host_bytes");

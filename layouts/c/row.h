@@ -41,9 +41,9 @@
 #define DM_ROW_LEASE_US_OFFSET 48
 #define DM_ROW_LEASE_US_BIT 0
 #define DM_ROW_LEASE_US_BITS 32
-#define DM_ROW_RESERVED_52_OFFSET 52
-#define DM_ROW_RESERVED_52_BIT 0
-#define DM_ROW_RESERVED_52_BITS 32
+#define DM_ROW_GIVEN_UP_OFFSET 52
+#define DM_ROW_GIVEN_UP_BIT 0
+#define DM_ROW_GIVEN_UP_BITS 32
 #define DM_ROW_RING_OFFSET 56
 #define DM_ROW_RING_BIT 0
 #define DM_ROW_RING_BITS 64
@@ -69,7 +69,7 @@ struct dm_row {
     uint8_t redo_slot_bytes[4]; // bytes of a slot of its redo area on this memory node
     uint8_t redo_slots[4]; // slots of its redo area on this memory node; 0 = none
     uint8_t lease_us[4]; // how long it may be silent before others may take it for dead, in us; 0 = it has not said
-    uint8_t reserved_52[4]; // zero
+    uint8_t given_up[4]; // how often it has given up calls to other compute nodes
     uint8_t ring[8]; // address of the first chunk of its log ring, on any memory node; 0 = none
     uint8_t redo[32]; // addresses of its redo chunks on this memory node; 0 = none
     uint8_t host_bytes[1]; // length of the host name

@@ -185,7 +185,7 @@ pub trait Index: Sync {
 
     /// Whether an operation is several ones of an index below, whose keys may have several owners. Then its lanes have room for
     /// messages ([`Lane::set_message_room`]), each of its steps is forwarded by itself, and the operations that others forward to it
-    /// are such steps: they name their [`Caller`](forward::caller::Caller).
+    /// are such steps: they name their [`Caller`](crate::remote::row::Caller).
     fn forwards_steps(&self) -> bool {
         false
     }

@@ -48,14 +48,17 @@
 //!
 //! Over an index whose keys have owners, an entry belongs to whoever owns its entry key, and the entries of one item may belong
 //! to several compute nodes: layers lie behind each other, by the row of their maker. So no compute node could execute every
-//! operation alone, and each step is forwarded by itself ([`crate::index::forward`]): to the operation it is as one of the index
-//! below. Blocks stay the caller's: it places, WRITEs, READs and retires them. The owner makes sure of the caller before it
-//! lets an entry name a block of that one ([`caller`](crate::index::forward::caller)): one READ for each forwarded change.
+//! operation alone, and each step is forwarded by itself ([`crate::index::forward`]). Its owner executes it as an operation of the
+//! index below. Blocks stay the caller's: it places, WRITEs, READs and retires them. Before the owner lets an entry name a block of
+//! the caller, it READs whether the caller still waits ([`caller`](crate::index::forward::caller)): one READ for each forwarded
+//! change.
 //!
-//! If a forwarded change is not answered, it may be made late. Then settling gives up the calls of this compute node first.
-//! Neither the operation's own block nor the block that the entry named before is used again, unless the entry shows that the
-//! change was made: one of them is lost, and found by the next collection that was made necessary. A layer that was being made
-//! stays as it is, as after a crash.
+//! If a forwarded change is not answered, it may be made late. Then settling first gives up the calls of this compute node.
+//! Unless the entry shows that the change was made, neither the operation's own block nor the block that the entry named before
+//! is used again: one of them is lost until a collection finds it. A layer that was being made stays as it is, as after a crash.
+//!
+//! A part without keys stays a dead compute node's until somebody takes it, and nothing is collected meanwhile. So each
+//! collection takes the parts of the dead first.
 //!
 //! # Proofs
 //!
@@ -111,7 +114,7 @@ mod settle;
 pub mod slot;
 
 use crate::index::Index;
-use crate::index::forward::caller::{Caller, GivenUp};
+use crate::index::forward::caller::{self, GivenUp};
 use crate::index::forward::{self, Forwarder};
 use crate::index::runner::SCANS_UP_ONLY;
 use crate::lane::{Lane, Unsettled};
@@ -130,7 +133,7 @@ use crate::remote::catalog::{IndexNumber, IndexSet};
 use crate::remote::chunk::{ChunkKind, Grant, RequestId};
 use crate::remote::lock_word::RowId;
 use crate::remote::owners::{LoadWord, OwnerWord};
-use crate::remote::row::Member;
+use crate::remote::row::{Caller, Member};
 use crate::verbs::{Assumptions, NodeId};
 use block::class_of;
 use core::future::Future;
@@ -367,7 +370,7 @@ impl<'s, I: Index> Items<'s, I> {
         self.below.await_writable(lane).await?;
         let mut under_way = self.begin_steps(lane);
         let home = self.site.geometry.first().ok_or(OpError::harmless(Cause::PoolFull))?;
-        let result = match caller.waits(lane, home, self.scratch.small).await {
+        let result = match caller::waits(caller, lane, home, self.scratch.small).await {
             Ok(true) => self.below.execute(lane, step).await,
             // Its caller, if there is one, asks once more.
             Ok(false) => Err(OpError::harmless(Cause::NotOwner { row: RowId(0), epoch: 0 })),

@@ -182,7 +182,7 @@ pub async fn declare_lease(
     member: Member,
     lease_ns: u64,
 ) -> Result<(), RowError> {
-    // The upper half of the word is reserved, and zero.
+    // The upper half of the word counts calls that were given up: none yet.
     let lease_us = lease_ns.min(LEASE_NS_MAX).div_ceil(1000);
     let offset = geometry.row_offset(member.row) + core::mem::offset_of!(Row, lease_us) as u64;
     lane.port().call(Request::write_word(Label::Row, HOME, offset, lease_us)).await?;

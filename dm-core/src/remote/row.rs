@@ -172,6 +172,33 @@ impl Member {
     }
 }
 
+/// The compute node for which another one makes a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its row, never 0.
+    pub row: RowId,
+    /// Its incarnation.
+    pub incarnation: u16,
+    /// How often it had given up its calls.
+    pub given_up: u32,
+}
+
+impl Caller {
+    /// As a number, never 0.
+    pub const fn to_bits(self) -> u64 {
+        (self.row.0 as u64) << 48 | (self.incarnation as u64) << 32 | self.given_up as u64
+    }
+
+    /// Of a number that came over the wire. `None`: no compute node has row 0.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        let row = RowId((bits >> 48) as u16);
+        if row.0 == 0 {
+            return None;
+        }
+        Some(Self { row, incarnation: (bits >> 32) as u16, given_up: bits as u32 })
+    }
+}
+
 /// A compute node that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joiner<'a> {
@@ -311,6 +338,13 @@ pub(crate) const fn closed_offset(geometry: &NodeGeometry) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_caller_is_a_number_and_no_row_0() {
+        let caller = Caller { row: RowId(513), incarnation: 0xfffe, given_up: 77 };
+        assert_eq!(Caller::from_bits(caller.to_bits()), Some(caller));
+        assert_eq!(Caller::from_bits(0x0000_ffff_ffff_ffff), None);
+    }
 
     #[test]
     fn a_caller_waits_while_it_lives_and_has_not_given_up() {

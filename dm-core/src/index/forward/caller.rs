@@ -6,7 +6,7 @@
 //!
 //! 1. The caller adds one to the count in its row, by one fetch-add ([`GivenUp::raise`]). Only then it decides what becomes of
 //!    the memory that the change names.
-//! 2. The callee takes the pin of its operation, and then READs the row ([`Caller::waits`]). It does not begin the change if the
+//! 2. The callee takes the pin of its operation, and then READs the row ([`waits`]). It does not begin the change if the
 //!    caller does not live any more, or if the row's count is not the one that the call carries.
 //!
 //! So a change either begins in an epoch that was announced before the count was raised, or it does not begin. In the first case
@@ -16,8 +16,7 @@
 use crate::error::VerbError;
 use crate::lane::Lane;
 use crate::mutants::{Mutant, planted};
-use crate::remote::lock_word::RowId;
-use crate::remote::row::{GIVEN_UP_AT, Member, Row, SUMMARY_BYTES};
+use crate::remote::row::{Caller, GIVEN_UP_AT, Member, Row, SUMMARY_BYTES};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -26,50 +25,28 @@ use zerocopy::IntoBytes;
 /// One more, in the upper half of the word whose lower half is the row's lease.
 const ONE: u64 = 1 << 32;
 
-/// The compute node for which another one makes a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// Its row, never 0.
-    pub row: RowId,
-    /// Its incarnation.
-    pub incarnation: u16,
-    /// How often it had given up its calls.
-    pub given_up: u32,
-}
-
-impl Caller {
-    /// As a number, never 0.
-    pub const fn to_bits(self) -> u64 {
-        (self.row.0 as u64) << 48 | (self.incarnation as u64) << 32 | self.given_up as u64
+/// Whether the caller lives and has not given up this call. `scratch` has room for a row. One round trip.
+pub(crate) async fn waits(
+    caller: Caller,
+    lane: &Lane<'_>,
+    home: &NodeGeometry,
+    scratch: usize,
+) -> Result<bool, VerbError> {
+    if planted(Mutant::CALLER_UNCHECKED) {
+        return Ok(true);
     }
-
-    /// Of a number that came over the wire. `None`: no compute node has row 0.
-    pub const fn from_bits(bits: u64) -> Option<Self> {
-        let row = RowId((bits >> 48) as u16);
-        if row.0 == 0 {
-            return None;
-        }
-        Some(Self { row, incarnation: (bits >> 32) as u16, given_up: bits as u32 })
+    if u32::from(caller.row.0) >= home.row_count {
+        return Ok(false);
     }
-
-    /// Whether the caller lives and has not given up this call. `scratch` has room for a row. One round trip.
-    pub(crate) async fn waits(self, lane: &Lane<'_>, home: &NodeGeometry, scratch: usize) -> Result<bool, VerbError> {
-        if planted(Mutant::CALLER_UNCHECKED) {
-            return Ok(true);
+    lane.port().call(Request::read(Label::Row, HOME, home.row_offset(caller.row), SUMMARY_BYTES, scratch)).await?;
+    let mut row = Row::ZERO;
+    lane.port().with(|bytes| {
+        let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(scratch..scratch + SUMMARY_BYTES));
+        if let (Some(to), Some(from)) = (to, from) {
+            to.copy_from_slice(from);
         }
-        if u32::from(self.row.0) >= home.row_count {
-            return Ok(false);
-        }
-        lane.port().call(Request::read(Label::Row, HOME, home.row_offset(self.row), SUMMARY_BYTES, scratch)).await?;
-        let mut row = Row::ZERO;
-        lane.port().with(|bytes| {
-            let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(scratch..scratch + SUMMARY_BYTES));
-            if let (Some(to), Some(from)) = (to, from) {
-                to.copy_from_slice(from);
-            }
-        });
-        Ok(row.waits(u32::from(self.incarnation), self.given_up))
-    }
+    });
+    Ok(row.waits(u32::from(caller.incarnation), caller.given_up))
 }
 
 /// How often a compute node has given up its calls, as its row says; shared by its lanes.
@@ -93,17 +70,5 @@ impl GivenUp {
         let before = lane.port().call(Request::fetch_add(Label::Row, HOME, at, ONE)).await?.value;
         self.0.fetch_max(((before >> 32) as u32).wrapping_add(1), Ordering::AcqRel);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_caller_is_a_number_and_no_row_0() {
-        let caller = Caller { row: RowId(513), incarnation: 0xfffe, given_up: 77 };
-        assert_eq!(Caller::from_bits(caller.to_bits()), Some(caller));
-        assert_eq!(Caller::from_bits(0x0000_ffff_ffff_ffff), None);
     }
 }

@@ -12,12 +12,12 @@
 //! An operation has a place in its request, and its answer names that. Answers come in the order in which the operations ended;
 //! behind them are those that were not begun. Each operation of a request is in the answer, once.
 
-use super::caller::Caller;
 use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, KeyStart, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use crate::remote::address::Address;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
+use crate::remote::row::Caller;
 use crate::verbs::{CALL_BYTES_MAX, NodeId};
 use core::ops::Range;
 use zerocopy::little_endian::{U16, U64};
@@ -300,6 +300,7 @@ impl Serving {
             && header.index.get() == index.get()
             && sizes == (plan.key_bytes, plan.value_bytes)
             && caller.is_some() == steps
+            && (steps || header.caller.get() == 0)
             && (1..=OPERATIONS_MAX).contains(&usize::from(count))
             && HEADER_BYTES + usize::from(count) * PLACE_BYTES <= room
             && !plan.has_lengths();

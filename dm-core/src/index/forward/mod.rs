@@ -49,8 +49,8 @@ use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
+use crate::remote::row::Caller;
 use crate::verbs::{CALL_BYTES_MAX, Request};
-use caller::Caller;
 use core::ops::Range;
 use message::{Answer, RequestWriter};
 use pack::{Called, Pack, lost};

@@ -123,11 +123,19 @@ fn a_request_has_what_it_says() {
     };
     // Bytes behind the last one, none at all, too few, and more than any message has.
     assert_eq!([4, 0, 6, 257, u16::MAX].map(counted), [None; 5]);
-    for (at, byte) in [(0, 1), (0, 3), (1, 3), (2, 7), (6, 9), (8, 9), (24, 8), (25, 4)] {
+    for (at, byte) in [(0, 2), (0, 4), (1, 3), (2, 7), (6, 9), (8, 9), (24, 1), (31, 1), (32, 8), (33, 4)] {
         let mut message = message.clone();
         message[at] = byte;
         assert_eq!(decode(&message), None, "byte {at} is {byte}");
     }
+    // Steps of operations name their caller, and whole operations name none.
+    assert!(Serving::decode(&message, (INDEX, true), &plan, 4096).is_none());
+    let caller = Caller { row: RowId(7), incarnation: 3, given_up: 1 };
+    let mut steps = message.clone();
+    steps[24..32].copy_from_slice(&caller.to_bits().to_le_bytes());
+    let mut serving = Serving::decode(&steps, (INDEX, true), &plan, 4096).unwrap();
+    let step = serving.next(&steps, &plan, &mut vec![0; plan.total_bytes], 0, &mut [0; 4096]).unwrap();
+    assert_eq!(step.caller, Some(caller));
     // The answer has no place for all of them.
     let with_room = |room| Serving::decode(&message, (INDEX, false), &plan, room).is_some();
     assert_eq!([17, 18].map(with_room), [false, true]);
