@@ -4,9 +4,9 @@
 //! change late, after the caller has ended without an answer, or has died. So a caller can **give up** its calls, and a callee
 //! looks whether it has:
 //!
-//! 1. The caller adds one to the count in its row, by one fetch-add ([`GivenUp::raise`]). Only then it decides what becomes of
+//! 1. The caller adds one to the count in its row, by one fetch-add (`GivenUp::raise`). Only then it decides what becomes of
 //!    the memory that the change names.
-//! 2. The callee takes the pin of its operation, and then READs the row ([`waits`]). It does not begin the change if the
+//! 2. The callee takes the pin of its operation, and then READs the row (`waits`). It does not begin the change if the
 //!    caller does not live any more, or if the row's count is not the one that the call carries.
 //!
 //! So a change either begins in an epoch that was announced before the count was raised, or it does not begin. In the first case

@@ -33,7 +33,7 @@
 //!
 //! **Steps.** An operation of [items](crate::items) is several of the index below, whose keys may have several owners. There each
 //! step is forwarded by itself ([`Index::forwards_steps`]): the lane has room for messages ([`Lane::set_message_room`]), and the
-//! index passes it on to [`execute_step`]. A step may name memory of its caller: see [`caller`].
+//! index passes it on to `execute_step`. A step may name memory of its caller: see [`caller`].
 //!
 //! Messages come from another program, and are checked like all remote bytes: see [`message`].
 
