@@ -50,7 +50,7 @@
 //! to several compute nodes: layers lie behind each other, by the row of their maker. So no compute node could execute every
 //! operation alone, and each step is forwarded by itself ([`crate::index::forward`]). Its owner executes it as an operation of the
 //! index below. Blocks stay the caller's: it places, WRITEs, READs and retires them. Before the owner lets an entry name a block of
-//! the caller, it READs whether the caller still waits ([`caller`](crate::index::forward::caller)): one READ for each forwarded
+//! the caller, it READs whether the caller still waits ([`caller`]): one READ for each forwarded
 //! change.
 //!
 //! If a forwarded change is not answered, it may be made late. Then settling first gives up the calls of this compute node.
