@@ -49,7 +49,7 @@ impl Stage<'_> {
             }
         }
         let has_owners = self.opened[0].has_owners();
-        if has_owners && self.setup.draw.wide.has(WideOption::SmallPool) {
+        if has_owners && (self.was_full || self.setup.draw.wide.has(WideOption::SmallPool)) {
             let Some(reader) = self.with_a_log(lanes, &alive, &history.injected) else { return };
             alive.swap(0, reader);
         }

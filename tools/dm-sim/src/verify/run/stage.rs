@@ -90,6 +90,8 @@ pub(super) struct Stage<'a> {
     pub(super) opened: Vec<&'a dyn Opened>,
     pub(super) world: &'a mut World,
     pub(super) findings: Vec<Finding>,
+    /// An operation ended because no memory node had a chunk left.
+    pub(super) was_full: bool,
 }
 
 impl Setup<'_> {
@@ -258,7 +260,8 @@ impl Playing<'_, '_> {
         }
         let (steps, now_ns) = (driver.steps(), driver.now_ns());
         let Load { opened, history: mut record, failed, kept_locks, injected, met, wronged, newcomers, .. } = load;
-        let mut stage = Stage { setup, opened, world: driver.into_world(), findings: Vec::new() };
+        let was_full = failed.iter().any(|failed| failed.error.cause == Cause::PoolFull);
+        let mut stage = Stage { setup, opened, world: driver.into_world(), findings: Vec::new(), was_full };
         let wronged =
             wronged.into_iter().map(|node| format!("compute node {} was fenced, and its heartbeats came", node.0));
         stage.findings.extend(wronged.filter(|_| !setup.damage).map(Finding::Structure));
@@ -280,9 +283,8 @@ impl Playing<'_, '_> {
             history.met[option as usize] += 1;
         }
         history.record = record;
-        let pool_was_full = failed.iter().any(|failed| failed.error.cause == Cause::PoolFull);
         history.met[WideOption::SmallPool as usize] +=
-            u64::from(setup.draw.wide.has(WideOption::SmallPool) && pool_was_full);
+            u64::from(setup.draw.wide.has(WideOption::SmallPool) && was_full);
         for failed in failed {
             if setup.damage || failed.is_tolerable(&history.injected, stage.excuses()) {
                 history.failed.push(summary(&failed.error));
