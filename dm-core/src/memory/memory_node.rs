@@ -95,6 +95,12 @@ impl MemoryNode {
                     region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
                 }
             }
+            Verb::FetchAdd if !self.lands() => {}
+            Verb::FetchAdd => {
+                completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
+                let sum = completion.value.wrapping_add(request.operands[0]);
+                region[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+            }
             Verb::Call => match &mut *self.calls.borrow_mut() {
                 Some(serve) => {
                     let asked = scratch[local..local + bytes].to_vec();

@@ -72,3 +72,48 @@ impl GivenUp {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::memory_node::MemoryNode;
+    use crate::mutants::with_planted;
+    use crate::remote::SCRATCH_BYTES;
+    use crate::remote::lock_word::RowId;
+    use crate::remote::row::{Joiner, RowState};
+    use crate::verbs::LaneId;
+
+    /// Whether changes are begun for callers that wait, and for no others.
+    fn only_those_that_wait() -> bool {
+        let node = MemoryNode::new();
+        let member = Member { row: RowId(1), incarnation: 3, nonce: 1 };
+        let row_at = node.geometry.row_offset(member.row);
+        let write =
+            |at: u64, bytes: &[u8]| node.region.borrow_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        write(row_at, Row::of(member, &Joiner { token: 1, lanes: 1, memory_nodes: 1, host: "here" }).as_bytes());
+        // Its lease lies beside the count.
+        write(row_at + GIVEN_UP_AT, &77u32.to_le_bytes());
+        let mut rooms = [[0; SCRATCH_BYTES]; 2];
+        let [calling, serving] = rooms.each_mut().map(|room| Lane::new(LaneId(0), room));
+        let is_begun = |caller| node.run(&serving, waits(caller, &serving, &node.geometry, 0)).unwrap();
+        let given_up = GivenUp::new();
+        let mut is_right = true;
+        for _ in 0..3 {
+            let before = given_up.caller(member);
+            is_right &= is_begun(before);
+            node.run(&calling, given_up.raise(&calling, &node.geometry, member)).unwrap();
+            is_right &= !is_begun(before);
+        }
+        let last = given_up.caller(member);
+        is_right &= is_begun(last) && last.given_up == 3;
+        is_right &= !is_begun(Caller { incarnation: 2, ..last }) && !is_begun(Caller { row: RowId(u16::MAX), ..last });
+        write(row_at, &member.word().with_state(RowState::Dead).0.to_le_bytes());
+        is_right && !is_begun(last) && node.region.borrow()[(row_at + GIVEN_UP_AT) as usize] == 77
+    }
+
+    #[test]
+    fn a_change_is_begun_only_for_a_caller_that_waits() {
+        assert!(only_those_that_wait());
+        assert!(!with_planted(Some(Mutant::CALLER_UNCHECKED), only_those_that_wait));
+    }
+}
