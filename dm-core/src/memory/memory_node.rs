@@ -88,14 +88,13 @@ impl MemoryNode {
                     start = end;
                 }
             }
-            Verb::Cas if !self.lands() => {}
+            Verb::Cas | Verb::FetchAdd if !self.lands() => {}
             Verb::Cas => {
                 completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
                 if completion.value == request.operands[0] {
                     region[at..at + 8].copy_from_slice(&request.operands[1].to_le_bytes());
                 }
             }
-            Verb::FetchAdd if !self.lands() => {}
             Verb::FetchAdd => {
                 completion.value = u64::from_le_bytes(region[at..at + 8].try_into().unwrap());
                 let sum = completion.value.wrapping_add(request.operands[0]);
