@@ -622,8 +622,12 @@ impl Stage<'_> {
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BLOCK_LOST) || told(Mark::BLOCK_LEFT);
-                let collected =
-                    collected_orphans && self.setup.subject.collects_all() && history.injected.down.is_none();
+                // Where one that collects cannot open the index, nobody collects everything.
+                let may_not_open = self.opened[0].forwards_steps() && self.setup.draw.wide.has(WideOption::SmallPool);
+                let collected = collected_orphans
+                    && self.setup.subject.collects_all()
+                    && history.injected.down.is_none()
+                    && !may_not_open;
                 if account.leaked_pieces > 0
                     && (self.setup.subject.holds_all_blocks() && nobody_died && !forgotten || collected)
                 {
