@@ -46,8 +46,8 @@
 //!
 //! # Keys with owners
 //!
-//! Over an index whose keys have owners, an entry belongs to whoever owns its entry key, and the entries of one item may belong
-//! to several compute nodes: layers lie behind each other, by the row of their maker. So no compute node could execute every
+//! Over an index whose keys have owners, an entry belongs to the compute node that owns its entry key. The entries of one item may
+//! belong to several compute nodes: layers lie behind each other, by the row of their maker. So no compute node could execute every
 //! operation alone, and each step is forwarded by itself ([`crate::index::forward`]). Its owner executes it as an operation of the
 //! index below. Blocks stay the caller's: it places, WRITEs, READs and retires them. Before the owner lets an entry name a block of
 //! the caller, it READs whether the caller still waits ([`caller`]): one READ for each forwarded

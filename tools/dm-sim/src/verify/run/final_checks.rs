@@ -73,7 +73,7 @@ impl Stage<'_> {
             let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
             let _ = block_on(lane, &mut fabric, index.validate(lane));
             for &node in &alive[1..] {
-                // It learns who has them.
+                // It READs which compute node owns them.
                 let _ = block_on(&lanes[node][0], &mut fabric, self.opened[node].keep_parts(&lanes[node][0]));
             }
         }
