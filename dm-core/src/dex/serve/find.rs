@@ -110,8 +110,13 @@ impl Dex<'_> {
                 },
             };
             cursor.begins_again(attempts);
-            if let Some(visited) = self.visit_from(lane, &mut cursor, key, search, &mut look).await? {
-                return Ok(Some(visited));
+            match self.visit_from(lane, &mut cursor, key, search, &mut look).await {
+                Ok(Some(visited)) => return Ok(Some(visited)),
+                Ok(None) => {}
+                // An old route may lead to a leaf that another compute node has left torn by its death, and that nobody has
+                // taken over yet.
+                Err(Interrupt::Failed(OpError { cause: Cause::Corrupt { .. }, .. })) if cached => {}
+                Err(interrupt) => return Err(interrupt),
             }
             lane.mark(if cached { Mark::STALE_CACHE } else { Mark::RESTART });
             self.tree.forget_root(lane);
