@@ -20,4 +20,6 @@ crate::mutants::declare_mutants! {
     CALLER_UNCHECKED = "caller-unchecked" => Wide,
     /// A compute node uses the place of a block again that a call names which was not answered.
     LATE_CALL_FORGOTTEN = "late-call-forgotten" => Wide,
+    /// A change of an entry that a memory node was asked for, and has not answered, counts as not made.
+    ASKED_CHANGE_FORGOTTEN = "asked-change-forgotten" => Wide,
 }

@@ -157,6 +157,8 @@ enum Change {
     Posted,
     /// The CAS at this position of the mailbox makes it, if it finds this word.
     Swap { position: usize, expected: u64 },
+    /// A memory node was asked to make it, and what it has done is not known.
+    Asked,
 }
 
 impl<'m> Lane<'m> {
@@ -496,7 +498,14 @@ impl<'m> Lane<'m> {
         self.change.set(Change::Posted);
     }
 
-    /// The requests in the mailbox were withdrawn before they were submitted.
+    /// A memory node will be asked to make the operation's own change.
+    #[inline]
+    pub(crate) fn change_is_asked(&self) {
+        self.change.set(Change::Asked);
+    }
+
+    /// The requests in the mailbox were withdrawn before they were submitted; or the memory node that was asked has changed nothing,
+    /// and will not.
     #[inline]
     pub(crate) fn wrote_nothing(&self) {
         self.change.set(Change::No);
@@ -533,9 +542,10 @@ impl<'m> Lane<'m> {
         self.port.forget_failures();
     }
 
-    /// Whether the last step made its change, now that the port is idle. `None`: a request failed.
+    /// Whether the last step made its change, now that the port is idle. `None`: a request failed, or a memory node has not answered.
     pub(crate) fn made_change(&self) -> Option<bool> {
         match self.change.get() {
+            Change::Asked => None,
             Change::Posted | Change::Swap { .. } if self.port.any_failed() => None,
             // No operation has waited for this CAS, and nothing was submitted since.
             Change::Swap { position, expected } => Some(self.port.completion(position).value == expected),

@@ -38,6 +38,7 @@ use crate::error::VerbError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
 use crate::marks::Mark;
+use crate::mutants::{Mutant, planted};
 use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan, unknown};
 use crate::pages::Fill;
 use crate::pages::lsn::Lsn;
@@ -245,6 +246,10 @@ impl Dex<'_> {
         // If the memory node hangs, the heartbeat ends.
         self.begin_fills(lane);
         let want = (Want::Change { kind, lsn, image }, &start);
+        // Also if this future is dropped meanwhile.
+        if !planted(Mutant::ASKED_CHANGE_FORGOTTEN) {
+            lane.change_is_asked();
+        }
         let answered = self.call(lane, want, ranges, Answer::bytes_max(value_bytes)).await;
         if let Err(error @ VerbError { status: Status::Unanswered, .. }) = answered {
             return self.look_whether_changed(lane, (kind, lsn), (leaf, fill), error).await;
@@ -252,7 +257,10 @@ impl Dex<'_> {
         // If a request may still be executed, settling closes what has failed, before it ends the fill.
         let answered = answered.map_err(unknown)?;
         self.end_fills(lane);
-        let Some(answered) = answered else { return Ok(Ended::InVain) };
+        let Some(answered) = answered else {
+            lane.wrote_nothing();
+            return Ok(Ended::InVain);
+        };
         let ended = lane.port().with(|scratch| {
             let message = scratch.get(room.clone())?.get(..answered.bytes())?;
             let (answer, value) = Answer::decode(message, value_bytes)?;
@@ -266,11 +274,17 @@ impl Dex<'_> {
                 lane.mark(Mark::OFFLOADED);
                 if changed {
                     lane.change_is_made();
+                } else {
+                    lane.wrote_nothing();
                 }
                 Ok(Ended::So(outcome, changed.then_some(lsn)))
             }
-            Some(Answer::NeedsSplit) => Ok(Ended::NoRoom),
+            Some(Answer::NeedsSplit) => {
+                lane.wrote_nothing();
+                Ok(Ended::NoRoom)
+            }
             Some(Answer::Elsewhere(..) | Answer::Busy | Answer::Stale | Answer::Refused) => {
+                lane.wrote_nothing();
                 lane.mark(Mark::OFFLOAD_IN_VAIN);
                 Ok(Ended::InVain)
             }
@@ -300,6 +314,7 @@ impl Dex<'_> {
         })?;
         let found = lane.port().with(|scratch| leaf::lsn(&self.leaf, self.tree.leaf_image(0).of(scratch)));
         if !matches!(looked, Look::Seen(())) || found != lsn {
+            lane.wrote_nothing();
             return Ok(Ended::InVain);
         }
         lane.change_is_made();

@@ -67,12 +67,13 @@ impl<K: Below> TreeKind for ItemsOver<K> {
         case
     }
 
-    /// Two need keys with owners.
+    /// Three need keys with owners.
     fn mutants() -> Vec<Mutant> {
         let below = [Mutant::WALK_BEFORE_REPLAYS, Mutant::ITEMS_PINS_END_EARLY, Mutant::SETTLE_UNCLOSED];
         let mut mutants = [dm_core::items::mutants::DECLARED, &below].concat();
         if !K::HAS_OWNERS {
-            mutants.retain(|mutant| ![Mutant::CALLER_UNCHECKED, Mutant::LATE_CALL_FORGOTTEN].contains(mutant));
+            let owned = [Mutant::CALLER_UNCHECKED, Mutant::LATE_CALL_FORGOTTEN, Mutant::ASKED_CHANGE_FORGOTTEN];
+            mutants.retain(|mutant| !owned.contains(mutant));
         }
         mutants
     }
