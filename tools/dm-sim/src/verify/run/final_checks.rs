@@ -622,13 +622,13 @@ impl Stage<'_> {
                 let nobody_died = !disturbs(FaultKind::Crash) && !disturbs(FaultKind::NodeDeath);
                 let told = |mark| lanes.iter().copied().flatten().any(|lane| lane.marked(mark) > 0);
                 let forgotten = told(Mark::BLOCK_LOST) || told(Mark::BLOCK_LEFT);
-                // Where one that collects cannot open the index, nobody collects everything.
+                // Where one that collects cannot open the index, nobody collects everything: not even what its own collection has
+                // closed before it failed.
                 let may_not_open = self.opened[0].forwards_steps() && self.setup.draw.wide.has(WideOption::SmallPool);
-                let collected = collected_orphans
-                    && self.setup.subject.collects_all()
-                    && history.injected.down.is_none()
-                    && !may_not_open;
+                let collected =
+                    collected_orphans && self.setup.subject.collects_all() && history.injected.down.is_none();
                 if account.leaked_pieces > 0
+                    && !may_not_open
                     && (self.setup.subject.holds_all_blocks() && nobody_died && !forgotten || collected)
                 {
                     let what = format!("{} pieces are lost: {account}", account.leaked_pieces);
