@@ -21,8 +21,8 @@ use std::mem::{size_of, size_of_val};
 
 const FUTURE_BYTES_MAX: usize = 2048;
 
-/// Of items: the futures of the index below lie within theirs.
-const ITEMS_FUTURE_BYTES_MAX: usize = FUTURE_BYTES_MAX + 128;
+/// Of items: the futures of the index below lie within theirs, in one that has the owner of a step execute it.
+const ITEMS_FUTURE_BYTES_MAX: usize = FUTURE_BYTES_MAX + 320;
 
 /// Notes the sizes of an index's futures. Those of execute, settle and bulk loads are once per lane and keep the bound;
 /// the others are once per compute node.

@@ -347,37 +347,43 @@ impl<'s, I: Index> Items<'s, I> {
     }
 
     /// A step: an operation of the index below, which the owner of its key executes.
-    async fn execute_below(&self, lane: &Lane<'_>, step: Operation) -> Result<Outcome, OpError> {
+    fn execute_below<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        step: Operation,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
         lane.set_may_change_late(false);
-        match lane.message_room().filter(|_| self.below.has_parts()) {
-            None => self.below.execute(lane, step).await,
-            Some(room) => {
-                let forwarder = Forwarder { index: self.site.number, room: room.at..room.end() };
-                let caller = || Some(self.site.given_up.caller(self.site.owner));
-                forward::execute_step(self.below, lane, step, &forwarder, caller).await
-            }
-        }
+        let room = lane.message_room().filter(|_| self.below.has_parts());
+        let forwarder = room.map(|room| Forwarder { index: self.site.number, room });
+        forward::execute_step(self.below, lane, step, forwarder, || Some(self.site.given_up.caller(self.site.owner)))
     }
 
     /// Executes a step of another compute node's operation, which names memory of that one: see [`crate::index::forward::caller`].
     /// It is never forwarded further.
-    async fn serve(&self, lane: &Lane<'_>, operation: Operation, caller: Caller) -> Result<Outcome, OpError> {
-        let step = Operation { caller: None, ..operation };
-        if matches!(operation.kind, OperationKind::Get | OperationKind::Scan) {
-            return self.below.execute(lane, step).await;
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn serve<'a>(
+        &'a self,
+        lane: &'a Lane<'_>,
+        step: Operation,
+        caller: Caller,
+    ) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+        async move {
+            if matches!(step.kind, OperationKind::Get | OperationKind::Scan) {
+                return self.below.execute(lane, step).await;
+            }
+            lane.begin(step.wait_ns());
+            self.below.await_writable(lane).await?;
+            let mut under_way = self.begin_steps(lane);
+            let home = self.site.geometry.first().ok_or(OpError::harmless(Cause::PoolFull))?;
+            let result = match caller::waits(caller, lane, home, self.scratch.small).await {
+                Ok(true) => self.below.execute(lane, step).await,
+                // Its caller, if there is one, asks once more.
+                Ok(false) => Err(OpError::harmless(Cause::NotOwner { row: RowId(0), epoch: 0 })),
+                Err(error) => Err(OpError::harmless(error.into())),
+            };
+            under_way.ends(&result);
+            result
         }
-        lane.begin(operation.wait_ns());
-        self.below.await_writable(lane).await?;
-        let mut under_way = self.begin_steps(lane);
-        let home = self.site.geometry.first().ok_or(OpError::harmless(Cause::PoolFull))?;
-        let result = match caller::waits(caller, lane, home, self.scratch.small).await {
-            Ok(true) => self.below.execute(lane, step).await,
-            // Its caller, if there is one, asks once more.
-            Ok(false) => Err(OpError::harmless(Cause::NotOwner { row: RowId(0), epoch: 0 })),
-            Err(error) => Err(OpError::harmless(error.into())),
-        };
-        under_way.ends(&result);
-        result
     }
 
     /// The entry key of a key in the root layer.
@@ -526,9 +532,8 @@ impl<I: Index> Index for Items<'_, I> {
                 return Err(OpError::harmless(Cause::BadInput("the lane is in doubt and has to be settled first")));
             }
             if let Some(caller) = operation.caller {
-                return self.serve(lane, operation, caller).await;
+                return self.serve(lane, Operation { caller: None, ..operation }, caller).await;
             }
-            let operation = self.progress(lane).operation;
             if operation.down {
                 return Err(SCANS_UP_ONLY);
             }

@@ -225,6 +225,18 @@ const_assert!(
     SUMMARIES_AT_ONCE as usize * SUMMARY_BYTES <= SCRATCH_BYTES && SUMMARIES_AT_ONCE as usize <= OUTBOX_REQUESTS
 );
 
+/// The row whose first [`SUMMARY_BYTES`] were fetched to scratch offset `at`; the rest is zero.
+pub(crate) fn fetched_head(lane: &Lane<'_>, at: usize) -> Row {
+    let mut row = Row::ZERO;
+    lane.port().with(|bytes| {
+        let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(at..at + SUMMARY_BYTES));
+        if let (Some(to), Some(from)) = (to, from) {
+            to.copy_from_slice(from);
+        }
+    });
+    row
+}
+
 /// Calls `visit` with every row from `first` on, until it returns `false`. One round trip for eight rows.
 pub(crate) async fn read_summaries_from(
     lane: &Lane<'_>,
@@ -245,13 +257,7 @@ pub(crate) async fn read_summaries_from(
         lane.port().submit().await?;
         for step in 0..count {
             let at = scratch + step as usize * SUMMARY_BYTES;
-            let mut row = Row::ZERO;
-            lane.port().with(|bytes| {
-                let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(at..at + SUMMARY_BYTES));
-                if let (Some(to), Some(from)) = (to, from) {
-                    to.copy_from_slice(from);
-                }
-            });
+            let row = fetched_head(lane, at);
             let row_summary = RowSummary {
                 word: RowWord(row.word.get()),
                 heartbeat: row.heartbeat.get(),

@@ -61,7 +61,7 @@ impl<'o> Packer<'o> {
     /// Adds an operation, whose arguments are in the scratch. `false`: there is no room for it.
     #[must_use = "an operation that was not added has to go later"]
     pub(super) fn add(&mut self, operation: &Operation, plan: &ScratchPlan, scratch: &mut [u8]) -> bool {
-        let Some((front, behind)) = scratch.split_at_mut_checked(self.forwarder.room.start) else { return false };
+        let Some((front, behind)) = scratch.split_at_mut_checked(self.forwarder.room.at) else { return false };
         let is_added = self.writer.add(operation, plan, front, behind);
         if is_added {
             self.wait_ns = self.wait_ns.min(operation.wait_ns());
@@ -71,8 +71,8 @@ impl<'o> Packer<'o> {
 
     /// The message, if it has several operations. They have the time of the one that has the least.
     pub(super) fn finish(&self, plan: &ScratchPlan, scratch: &mut [u8]) -> Option<Pack> {
-        let (_, behind) = scratch.split_at_mut_checked(self.forwarder.room.start)?;
-        let room = (self.forwarder.span(), behind);
+        let (_, behind) = scratch.split_at_mut_checked(self.forwarder.room.at)?;
+        let room = (self.forwarder.messages(), behind);
         let pack = Pack::new(&self.writer, (self.forwarder.index, self.row), self.wait_ns, plan, room);
         pack.filter(|pack| pack.count() > 1)
     }

@@ -15,7 +15,7 @@
 use crate::fabric::any::Node;
 use dm_core::error::VerbError;
 use dm_core::index::Index;
-use dm_core::index::forward::{self, Forwarder, ROOM_BYTES};
+use dm_core::index::forward::{self, Forwarder};
 use dm_core::lane::{Lane, Stage};
 use dm_core::memory::orphans::CollectedOrphans;
 use dm_core::operation::{Cause, Census, Effect, OpError, Operation, Outcome, ScratchPlan};
@@ -81,8 +81,7 @@ impl<'i, I: Index> Watched<'i, I> {
         forwards: bool,
     ) -> Self {
         let mut plan = index.plan().clone();
-        let room = forwards.then(|| plan.take(ROOM_BYTES));
-        let forwarder = room.map(|room| Forwarder { index: number, room });
+        let forwarder = forwards.then(|| Forwarder::new(number, &mut plan));
         Self { index, nodes, watch, plan, row, forwarder }
     }
 
@@ -95,7 +94,7 @@ impl<'i, I: Index> Watched<'i, I> {
     /// A lane with its scratch.
     pub(super) fn lane<'m>(&self, id: LaneId, scratch: &'m mut [u8]) -> Lane<'m> {
         let lane = Lane::new(id, scratch);
-        lane.set_message_room(self.forwarder.as_ref().map(Forwarder::span));
+        lane.set_message_room(self.forwarder.as_ref().map(|forwarder| forwarder.room));
         lane
     }
 }

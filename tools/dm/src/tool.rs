@@ -5,7 +5,7 @@ use crate::members::{members, with_read_access};
 use crate::notation::{Format, parse, parse_item, show, show_item};
 use crate::pool::{FabricName, Memory, RdmaArguments};
 use dm_core::index::Index;
-use dm_core::index::forward::{self, Forwarder, ROOM_BYTES};
+use dm_core::index::forward::{self, Forwarder};
 use dm_core::lane::Lane;
 use dm_core::membership::lease::LeaseConfig;
 use dm_core::operation::{Cause, Census, OpError, Operation, Outcome, Part};
@@ -207,7 +207,12 @@ impl Tool<'_, '_, '_, '_> {
     /// From now on operations on keys of another compute node are executed by that one, if it is a program's session.
     pub(crate) fn forward(&mut self) {
         self.forwards = true;
-        self.lane.set_message_room(self.forwarder.as_ref().map(Forwarder::span));
+        self.forward_steps();
+    }
+
+    /// The same for the steps of operations: see [`Index::forwards_steps`].
+    fn forward_steps(&self) {
+        self.lane.set_message_room(self.forwarder.as_ref().map(|forwarder| forwarder.room));
     }
 
     /// Gives up parts of the keys that others have asked for: for a command that keeps an index open.
@@ -257,6 +262,8 @@ impl Tool<'_, '_, '_, '_> {
 
     /// Walks the index, which checks it, and returns what is in it. An index without a root must not have lost one.
     pub(crate) fn walk(&mut self) -> Result<Census, WalkError> {
+        // Entries are counted by scans, which the owners of their keys execute.
+        self.forward_steps();
         let census = block_on(self.fabric, self.lane, self.index.validate(self.lane)).map_err(WalkError::of)?;
         if census.levels == 0 {
             let failed = |error: PoolError| WalkError::Failed(error.to_string());
@@ -448,18 +455,14 @@ pub(crate) fn with_tools<R>(
         Spending { page_records: PAGE_RECORDS, lanes: lanes.into(), log_lines: LOG_LINES, ..Spending::default() };
     node.with_index(&entry, &parameters, &spending, |index| {
         let mut plan = index.plan().clone();
-        let room = index.has_parts().then(|| plan.take(ROOM_BYTES));
-        let forwarder = room.map(|room| Forwarder { index: entry.number, room });
+        let forwarder = index.has_parts().then(|| Forwarder::new(entry.number, &mut plan));
         let scratch_bytes = plan.total_bytes;
         let mut scratch = vec![0; scratch_bytes * usize::from(lanes)];
         let pieces = (0..).zip(scratch.chunks_mut(scratch_bytes));
         let mut own: Vec<_> = pieces.map(|(lane, scratch)| Lane::new(LaneId(lane), scratch)).collect();
         let pool = node.pool();
         let each = own.iter_mut().zip(&mut fabrics);
-        let tool = |(lane, fabric)| {
-            let forwarder = forwarder.clone();
-            Tool { index, lane, fabric, parameters, pool, name, forwarder, forwards: false }
-        };
+        let tool = |(lane, fabric)| Tool { index, lane, fabric, parameters, pool, name, forwarder, forwards: false };
         let mut tools: Vec<_> = each.map(tool).collect();
         let result = run(&mut tools);
         let Some(Tool { lane, fabric, .. }) = tools.first_mut() else { return result };

@@ -15,12 +15,12 @@
 
 use crate::error::VerbError;
 use crate::lane::Lane;
+use crate::memory::rows::fetched_head;
 use crate::mutants::{Mutant, planted};
-use crate::remote::row::{Caller, GIVEN_UP_AT, Member, Row, SUMMARY_BYTES};
+use crate::remote::row::{Caller, GIVEN_UP_AT, Member, SUMMARY_BYTES};
 use crate::remote::{HOME, NodeGeometry};
 use crate::verbs::{Label, Request};
 use core::sync::atomic::{AtomicU32, Ordering};
-use zerocopy::IntoBytes;
 
 /// One more, in the upper half of the word whose lower half is the row's lease.
 const ONE: u64 = 1 << 32;
@@ -39,14 +39,7 @@ pub(crate) async fn waits(
         return Ok(false);
     }
     lane.port().call(Request::read(Label::Row, HOME, home.row_offset(caller.row), SUMMARY_BYTES, scratch)).await?;
-    let mut row = Row::ZERO;
-    lane.port().with(|bytes| {
-        let (to, from) = (row.as_mut_bytes().get_mut(..SUMMARY_BYTES), bytes.get(scratch..scratch + SUMMARY_BYTES));
-        if let (Some(to), Some(from)) = (to, from) {
-            to.copy_from_slice(from);
-        }
-    });
-    Ok(row.waits(u32::from(caller.incarnation), caller.given_up))
+    Ok(fetched_head(lane, scratch).waits(u32::from(caller.incarnation), caller.given_up))
 }
 
 /// How often a compute node has given up its calls, as its row says; shared by its lanes.
@@ -80,8 +73,9 @@ mod tests {
     use crate::mutants::with_planted;
     use crate::remote::SCRATCH_BYTES;
     use crate::remote::lock_word::RowId;
-    use crate::remote::row::{Joiner, RowState};
+    use crate::remote::row::{Joiner, Row, RowState};
     use crate::verbs::LaneId;
+    use zerocopy::IntoBytes;
 
     /// Whether changes are begun for callers that wait, and for no others.
     fn only_those_that_wait() -> bool {

@@ -45,18 +45,17 @@ use crate::index::Index;
 use crate::lane::Lane;
 use crate::mutants::{Mutant, planted};
 use crate::operation::span::Span;
-use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part};
+use crate::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome, Part, ScratchPlan};
 use crate::registry::KEY_BYTES_MAX;
 use crate::remote::catalog::IndexNumber;
 use crate::remote::lock_word::RowId;
 use crate::remote::row::Caller;
 use crate::verbs::{CALL_BYTES_MAX, Request};
-use core::ops::Range;
 use message::{Answer, RequestWriter};
 use pack::{Called, Pack, lost};
 
-/// Bytes of scratch for the messages of a lane.
-pub const ROOM_BYTES: usize = CALL_BYTES_MAX;
+/// Bytes of scratch that forwarding takes in a lane: for a message, and behind it for the key that a scan had before.
+pub const ROOM_BYTES: usize = CALL_BYTES_MAX + KEY_BYTES_MAX;
 
 /// The first pause before a lane asks again where a key is that was not where it seemed to be, in ns. Each further one is twice
 /// as long.
@@ -65,18 +64,47 @@ const PAUSE_NS: u64 = 20_000;
 const PAUSE_NS_MAX: u64 = 2_000_000;
 
 /// What a lane needs to know to forward operations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Forwarder {
     /// The index.
     pub index: IndexNumber,
-    /// Where messages lie in the scratch of each lane: [`ROOM_BYTES`], behind all that the index uses.
-    pub room: Range<usize>,
+    /// Its place in the scratch of each lane: [`ROOM_BYTES`], behind all that the index uses.
+    pub room: Span,
 }
 
 impl Forwarder {
+    /// For an index, with room at the end of `plan`.
+    pub fn new(index: IndexNumber, plan: &mut ScratchPlan) -> Self {
+        Self { index, room: Span::new(plan.take(ROOM_BYTES).start, ROOM_BYTES) }
+    }
+
     /// Where messages lie.
-    pub const fn span(&self) -> Span {
-        Span::new(self.room.start, self.room.end - self.room.start)
+    pub const fn messages(&self) -> Span {
+        Span::new(self.room.at, self.room.bytes.saturating_sub(KEY_BYTES_MAX))
+    }
+
+    /// Notes the key of an operation, for [`Forwarder::has_moved`].
+    fn keep_key<I: Index>(&self, index: &I, lane: &Lane<'_>) {
+        self.with_keys(index, lane, |kept, key| kept.copy_from_slice(key));
+    }
+
+    /// Whether the key of an operation is not the one that was kept.
+    fn has_moved<I: Index>(&self, index: &I, lane: &Lane<'_>) -> bool {
+        self.with_keys(index, lane, |kept, key| kept != key) == Some(true)
+    }
+
+    /// Hands over the key that was kept and the one that the operation has.
+    fn with_keys<I: Index, R>(
+        &self,
+        index: &I,
+        lane: &Lane<'_>,
+        with: impl FnOnce(&mut [u8], &[u8]) -> R,
+    ) -> Option<R> {
+        lane.port().with(|scratch| {
+            let (front, kept) = scratch.split_at_mut_checked(self.messages().end())?;
+            let key = index.plan().part(front, Part::Key);
+            Some(with(kept.get_mut(..key.len())?, key))
+        })
     }
 }
 
@@ -90,57 +118,55 @@ pub async fn execute<I: Index>(
     if index.forwards_steps() {
         return index.execute(lane, operation).await;
     }
-    execute_step(index, lane, operation, forwarder, || None).await
+    execute_step(index, lane, operation, Some(*forwarder), || None).await
 }
 
-/// As [`execute`], for an operation of which `caller` tells who makes it, as a step of a larger one.
-pub(crate) async fn execute_step<I: Index>(
-    index: &I,
-    lane: &Lane<'_>,
-    operation: Operation,
-    forwarder: &Forwarder,
-    caller: impl Fn() -> Option<Caller>,
-) -> Result<Outcome, OpError> {
-    let (mut operation, mut pause_ns) = (operation, PAUSE_NS);
-    // Only a scan's key may change.
-    let is_scan = operation.kind == OperationKind::Scan;
-    let key = || is_scan.then(|| key_of(index, lane));
-    let mut from = key();
-    loop {
-        let ended = index.execute(lane, operation).await;
-        let Err(OpError { effect: Effect::None, cause: Cause::NotOwner { row, .. } }) = ended else { return ended };
-        // Nothing was found in front of another one's range, whose first key is not a cursor.
-        let begins = key();
-        operation.after &= begins == from || planted(Mutant::CURSOR_KEPT_AT_BORDER);
-        // Row 0: the range is between two owners, or the one it was kept for has to take it.
-        if row.0 != 0 {
-            match call_owner(index, lane, &operation, row, (forwarder, caller())).await? {
-                Answer::Outcome(outcome) => return Ok(outcome),
-                Answer::Elsewhere => {}
-                Answer::Refused => return ended,
+/// As [`execute`], for an operation that may be a step of one of the compute node `caller`. Without `forwarder` it is executed here
+/// or not at all.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+pub(crate) fn execute_step<'a, I: Index>(
+    index: &'a I,
+    lane: &'a Lane<'_>,
+    mut operation: Operation,
+    forwarder: Option<Forwarder>,
+    caller: impl Fn() -> Option<Caller> + 'a,
+) -> impl Future<Output = Result<Outcome, OpError>> + 'a {
+    async move {
+        let mut pause_ns = PAUSE_NS;
+        loop {
+            // Only a scan's key may change.
+            if let Some(forwarder) = &forwarder
+                && operation.kind == OperationKind::Scan
+            {
+                forwarder.keep_key(index, lane);
             }
+            let ended = index.execute(lane, operation).await;
+            let Err(OpError { effect: Effect::None, cause: Cause::NotOwner { row, .. } }) = ended else { return ended };
+            let Some(forwarder) = &forwarder else { return ended };
+            if operation.kind == OperationKind::Scan {
+                // Nothing was found in front of another one's range, whose first key is not a cursor.
+                operation.after &= !forwarder.has_moved(index, lane) || planted(Mutant::CURSOR_KEPT_AT_BORDER);
+                forwarder.keep_key(index, lane);
+            }
+            // Row 0: the range is between two owners, or the one it was kept for has to take it.
+            if row.0 != 0 {
+                match call_owner(index, lane, &operation, row, (forwarder, caller())).await? {
+                    Answer::Outcome(outcome) => return Ok(outcome),
+                    Answer::Elsewhere => {}
+                    Answer::Refused => return ended,
+                }
+            }
+            lane.check_deadline()?;
+            if operation.kind == OperationKind::Scan && forwarder.has_moved(index, lane) {
+                // It goes on at the next owner at once.
+                operation.after &= planted(Mutant::CURSOR_KEPT_AT_BORDER);
+                pause_ns = PAUSE_NS;
+                continue;
+            }
+            lane.port().call(Request::pause(pause_ns)).await?;
+            pause_ns = (2 * pause_ns).min(PAUSE_NS_MAX);
         }
-        lane.check_deadline()?;
-        from = key();
-        if from != begins {
-            // It goes on at the next owner at once.
-            operation.after &= planted(Mutant::CURSOR_KEPT_AT_BORDER);
-            pause_ns = PAUSE_NS;
-            continue;
-        }
-        lane.port().call(Request::pause(pause_ns)).await?;
-        pause_ns = (2 * pause_ns).min(PAUSE_NS_MAX);
     }
-}
-
-/// The operation's key.
-fn key_of<I: Index>(index: &I, lane: &Lane<'_>) -> [u8; KEY_BYTES_MAX] {
-    let mut key = [0; KEY_BYTES_MAX];
-    lane.port().with(|scratch| {
-        let bytes = index.plan().part(scratch, Part::Key);
-        key.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    });
-    key
 }
 
 /// Has the compute node of `row` execute an operation, whose arguments are in the scratch.
@@ -152,7 +178,7 @@ async fn call_owner<I: Index>(
     (forwarder, caller): (&Forwarder, Option<Caller>),
 ) -> Result<Answer, OpError> {
     let plan = index.plan();
-    let room = forwarder.span();
+    let room = forwarder.messages();
     // What is left of its time is the owner's.
     let wait_ns = lane.remaining_ns();
     let pack = lane.port().with(|scratch| {

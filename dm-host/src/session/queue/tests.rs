@@ -5,8 +5,8 @@ use crate::session::Statistics;
 use crate::session::packs::Owners;
 use crate::worker::{CallEnded, Cost, Next, Work as _};
 use dm_core::error::VerbError;
+use dm_core::index::forward::Forwarder;
 use dm_core::index::forward::pack::Called;
-use dm_core::index::forward::{Forwarder, ROOM_BYTES};
 use dm_core::operation::OperationKind;
 use dm_core::registry::KindParameters;
 use dm_core::remote::catalog::IndexNumber;
@@ -172,8 +172,7 @@ fn packed(next: Next) -> u16 {
 #[test]
 fn operations_of_one_call_go_to_their_owner_together() {
     let mut plan = dm_core::sherman::parameters::Parameters::with_sizes(8, 8).plan(1, 1).0;
-    let room = plan.take(ROOM_BYTES);
-    let owners = FirstByte(Some(Forwarder { index: IndexNumber::NONE, room }));
+    let owners = FirstByte(Some(Forwarder::new(IndexNumber::NONE, &mut plan)));
     let queue = Queue::new(16, 8, 8, false);
     let submit = |row: u8, group| {
         let Claim::Slot(slot) = queue.claim(None, &mut None) else { panic!("a slot is free") };

@@ -58,7 +58,7 @@ impl<'a> Load<'a, '_> {
         let (index, lane) = self.lane(at);
         *self.doing(at) = Doing::Operation(operation);
         let Record { key, call, .. } = *self.history.operation(operation);
-        start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns, self.forwarder.clone())
+        start_asking(index, lane, self.coding, key, (call, asked), self.draw.deadline_ns, self.forwarder)
     }
 
     /// Settles the lane at once, as hosts do. The settling itself finds out whether queue pairs are closed. If the compute

@@ -45,7 +45,7 @@ impl<'a> Load<'a, '_> {
         if !self.draw.wide.has(WideOption::Packs) || !self.wide.percent(PACKS_PERCENT) {
             return None;
         }
-        let (number, room) = self.forwarder.as_ref().map(|forwarder| (forwarder.index, forwarder.span()))?;
+        let (number, room) = self.forwarder.as_ref().map(|forwarder| (forwarder.index, forwarder.messages()))?;
         let (index, lane) = self.lane(at);
         let row = self.owner_elsewhere(at, first)?;
         let wanted = 1 + self.wide.below(OTHERS_MAX);

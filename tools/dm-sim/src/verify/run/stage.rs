@@ -104,9 +104,9 @@ impl Setup<'_> {
     ) -> History {
         let mut bytes = opened.iter().map(|index| index.plan().total_bytes).max().unwrap_or(0);
         // Messages lie behind all that the index uses.
-        let messages = bytes.next_multiple_of(LINE_BYTES)..bytes.next_multiple_of(LINE_BYTES) + ROOM_BYTES;
+        let messages = Span::new(bytes.next_multiple_of(LINE_BYTES), ROOM_BYTES);
         if self.draw.wide.has(WideOption::Forward) {
-            bytes = messages.end;
+            bytes = messages.end();
         }
         if !self.draw.later_lanes.is_empty() {
             // Joins need some, too.
@@ -137,8 +137,7 @@ impl Setup<'_> {
         let newcomers = Newcomers::new(&claimed);
         let mut load = Load::new(self.draw, self.subject, opened, (&lanes, newcomers), record, self.operations);
         if self.draw.wide.has(WideOption::Forward) {
-            let room = Span::new(messages.start, messages.len());
-            lanes.iter().copied().flatten().for_each(|lane| lane.set_message_room(Some(room)));
+            lanes.iter().copied().flatten().for_each(|lane| lane.set_message_room(Some(messages)));
         }
         let forwards = IndexNumber::new(0).filter(|_| self.draw.wide.has(WideOption::Forward));
         load.forwarder = forwards.map(|index| Forwarder { index, room: messages });
