@@ -17,7 +17,7 @@
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | a memory node answers with a mixture | `slow-copy-believed` |
 //! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call` |
-//! | a node moves, and changes go to its old place | `moved-unguarded` |
+//! | a node moves, and changes go to its old place | `moved-unguarded`, `cut-off-vacated` |
 //! | a node moves, and pointers lead to something else | `moved-before-copy`, `moved-collected`, `edge-linked-twice`, `sibling-made-root` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
 
@@ -96,4 +96,6 @@ crate::mutants::declare_mutants! {
     MOVED_COLLECTED = "moved-collected" => Wide,
     /// A memory node answers about a leaf that no parent names, and the caller has the one in front of it with the keys of both.
     NEIGHBOUR_ANSWERED = "neighbour-answered" => Wide,
+    /// A compute node whose part was cut moves the leaves of what was cut off, too, which another one owns.
+    CUT_OFF_VACATED = "cut-off-vacated" => Wide,
 }

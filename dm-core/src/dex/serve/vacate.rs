@@ -65,24 +65,28 @@ impl Dex<'_> {
         let partition = &self.open(lane).await?.partition;
         let what = "a part that the index does not have";
         let low = partition.boundary_of_rank(rank).ok_or(OpError::harmless(Cause::BadInput(what)))?;
-        let high = partition.boundary_of_rank(rank + 1);
+        let end = partition.high_of(&low);
         let mut moved = 0;
         loop {
-            match self.vacate_once(lane, from, (&low, high.as_deref()), &mut moved).await {
+            match self.vacate_once(lane, from, (&low, end.as_deref()), &mut moved).await {
                 Ok(()) => return Ok(moved),
                 Err(interrupt) => self.overcome(lane, false, interrupt).await?,
             }
         }
     }
 
-    async fn vacate_once(
+    /// Does the work of [`Dex::vacate`] under one tenure. `end`: where the part ended before.
+    pub(super) async fn vacate_once(
         &self,
         lane: &Lane<'_>,
         from: NodeId,
-        (low, high): (&[u8], Option<&[u8]>),
+        (low, end): (&[u8], Option<&[u8]>),
         moved: &mut u64,
     ) -> Result<(), Interrupt> {
         let tenure = self.partition().tenure_of(low).map_err(Self::not_owner)?;
+        // Behind the tenure, which a cut ends: what was cut off has an owner of its own.
+        let high = self.partition().high_of(low);
+        let high = if planted(Mutant::CUT_OFF_VACATED) { end } else { high.as_deref() };
         let inner = self.tree.vacate_inner_nodes(lane, from, (low, high)).await?;
         (0..inner).for_each(|_| lane.mark(Mark::NODE_MOVED));
         *moved += inner;

@@ -99,6 +99,45 @@ fn a_memory_node_is_not_vacated_without_another_one_or_the_part() {
     });
 }
 
+/// A part is cut, and another compute node gets what was cut off, while the nodes of the part leave a memory node. Returns whether
+/// its change of a key there is kept.
+fn what_is_cut_off_stays() -> bool {
+    let pool = empty_pool_of(2);
+    with_owner(&pool, 1, usize::MAX, |first, one| {
+        let last = (KEYS - 1).to_be_bytes();
+        fill(&pool, first, one, KEYS, 100);
+        pool.run(one, first.take_part(one, 1)).unwrap();
+        let (rank, end) = (first.partition().rank_of(&last), first.partition().high_of(&last));
+        let begin = first.partition().boundary_of_rank(rank as u32).unwrap();
+        pool.run(one, first.cut_part(one, &last, WAIT_NS)).unwrap();
+        with_owner(&pool, 2, usize::MAX, |second, two| {
+            pool.run(two, second.parts(two)).unwrap();
+            let cut_off = first.partition().rank_of(&last) as u32;
+            pool.run(one, first.move_part(one, cut_off, RowId(2), WAIT_NS)).unwrap();
+            second.set_level(two, Level::Cache);
+            point(&pool, second, two, OperationKind::Upsert, KEYS - 1, 500).unwrap();
+            let mut moved = 0;
+            for from in [HOME_NODE, SECOND_NODE] {
+                pool.run(one, async {
+                    let vacated = first.vacate_once(one, from, (&begin, end.as_deref()), &mut moved).await;
+                    vacated.map_err(Interrupt::into_error)
+                })
+                .unwrap();
+            }
+            assert!(moved > 0);
+            pool.run(two, Index::leave(second, two)).unwrap();
+        });
+        let found = point(&pool, first, one, OperationKind::Get, KEYS - 1, 0);
+        found == Ok(Outcome::Found) && output(first, one) == 500
+    })
+}
+
+#[test]
+fn what_is_cut_off_is_not_vacated() {
+    assert!(what_is_cut_off_stays());
+    assert!(!with_planted(Some(Mutant::CUT_OFF_VACATED), what_is_cut_off_stays));
+}
+
 #[test]
 fn an_owner_may_die_at_any_line_while_it_vacates() {
     dies_at_every_line_of(
