@@ -26,6 +26,9 @@
 //! **Order.** Neighbours move from right to left. So the first WRITE of a copy has the link to the copy of its right neighbour, and
 //! only a neighbour that stays is written for its link. Parents move before children, and a child goes where its parent is.
 //!
+//! **Limit.** The link of a left neighbour of another part still leads to the first old place. A node may move 64 times (`MOVES_MAX`)
+//! before that neighbour is vacated, too. A drain of a memory node vacates all parts.
+//!
 //! **Deaths.** Before the move the copy is an orphan, as the right half of a split is. After the move only steps are left that save a
 //! round trip.
 //!

@@ -120,6 +120,7 @@ impl TreeKind for Dex {
             Mutant::CUT_UNRENEWED,
             Mutant::SIBLING_MADE_ROOT,
             Mutant::NEIGHBOUR_ANSWERED,
+            Mutant::CUT_OFF_VACATED,
         ]
     }
 
@@ -232,6 +233,29 @@ fn cut(draw: &Draw, key_bytes: usize, entries: u32) -> Cut {
 impl Below for Dex {
     const ITEMS: &'static str = "any length over dex";
     const ITEMS_OPTION: &'static str = "any-length-over-dex";
+
+    /// As of DEX; and a layer is lost, and an entry looked up again, only after a request that failed.
+    const RARE_MARKS: &'static [Mark] = &[
+        Mark::RESTART,
+        Mark::SELF_FENCED,
+        Mark::MERGE_UNDONE,
+        Mark::TORN_READ,
+        Mark::REDO_REPLAYED,
+        Mark::REPAIRER_DIED,
+        Mark::LOG_RESTARTED,
+        Mark::RING_REPLACED,
+        Mark::ENTRY_HANDED_OVER,
+        Mark::ENTRY_CUT,
+        Mark::NODE_MOVED,
+        Mark::OFFLOADED,
+        Mark::OFFLOAD_IN_VAIN,
+        Mark::OFFLOAD_OVERTAKEN,
+        Mark::OFFLOAD_CONTRARY,
+        Mark::UPPER_SPLIT,
+        Mark::ENTRY_REVISITED,
+        Mark::LAYER_LOST,
+        Mark::CALL_GIVEN_UP,
+    ];
 
     /// Layers of each compute node lie behind those of the one before, by its row: they are in parts of their own, behind the root
     /// layer. And no death may take back that a block's place is free.

@@ -32,6 +32,9 @@ const MOVES_PERCENT: u32 = 40;
 const CUTS_PERCENT: u32 = 6;
 /// The same of parts whose nodes leave a memory node.
 const VACATES_PERCENT: u32 = 6;
+/// No part is vacated any more after so many nodes have moved. Here one part may be vacated again and again, and the parts beside it
+/// never: then links lead from each old place of a leaf to the next one, and a walk follows 64 of them at most.
+const MOVED_MAX: u64 = 40;
 
 /// How long a lane waits at most for a part that it has moved, in ns: some hundred requests.
 const MOVE_WAIT_NS: u64 = 1_000_000;
@@ -206,6 +209,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         if self.left > 0
             && index.has_owners()
             && self.draw.wide.has(WideOption::Vacates)
+            && self.met[WideOption::Vacates as usize] < MOVED_MAX
             && self.wide.percent(VACATES_PERCENT)
         {
             *self.doing(at) = Doing::Vacate;
@@ -317,9 +321,10 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
             | (Doing::Turn, Ended::Turned(Err(error)))
             | (Doing::OrphanCollection, Ended::CollectedOrphans(Err(error))) => {
                 // After a failed request, the next sweep, turn or orphan collection does the work. So does the next collection whose
-                // walk meets an owner that does not answer.
+                // walk meets an owner that does not answer, or finds no room for the log without which the index is not open.
                 let walks = doing == Doing::OrphanCollection && self.opened[0].forwards_steps();
-                if !(is_of_a_request(&error) || walks && is_of_an_owner(&error)) {
+                let is_full = error.cause == Cause::PoolFull && self.draw.wide.has(WideOption::SmallPool);
+                if !(is_of_a_request(&error) || walks && (is_of_an_owner(&error) || is_full)) {
                     self.fail(None, error);
                 }
             }

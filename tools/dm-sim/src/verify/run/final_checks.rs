@@ -71,6 +71,11 @@ impl Stage<'_> {
             // Entries name memory. The first compute node takes them all, and flushes them; the others have left.
             let (index, lane) = (self.opened[alive[0]], &lanes[alive[0]][0]);
             let mut fabric = DirectFabric::over(self.setup.config, self.world.memories_mut());
+            // Before the walk: it mends merges that were cut short only in parts that this compute node owns.
+            let parts = block_on(lane, &mut fabric, index.parts(lane)).ok().and_then(|run| run.result.ok());
+            for part in 0..parts.unwrap_or(0) {
+                let _ = block_on(lane, &mut fabric, index.take_part(lane, part));
+            }
             let _ = block_on(lane, &mut fabric, index.validate(lane));
             for &node in &alive[1..] {
                 // It READs which compute node owns them.
