@@ -55,29 +55,8 @@ impl TreeKind for Dex {
         ]
     }
 
-    /// Leaves have no locks, and one writer. Few die in a merge. Logs begin again after days, or when their memory node dies.
     fn rare_marks() -> &'static [Mark] {
-        &[
-            Mark::RESTART,
-            Mark::SELF_FENCED,
-            Mark::MERGE_UNDONE,
-            Mark::TORN_READ,
-            Mark::REDO_REPLAYED,
-            Mark::REPAIRER_DIED,
-            Mark::LOG_RESTARTED,
-            // With the option moves only.
-            Mark::ENTRY_HANDED_OVER,
-            // With the option cuts only.
-            Mark::ENTRY_CUT,
-            // With the option vacates only.
-            Mark::NODE_MOVED,
-            // With the option offload only.
-            Mark::OFFLOADED,
-            Mark::OFFLOAD_IN_VAIN,
-            Mark::OFFLOAD_OVERTAKEN,
-            Mark::OFFLOAD_CONTRARY,
-            Mark::RING_REPLACED,
-        ]
+        RARE_MARKS
     }
 
     fn crash_cases() -> Vec<Case> {
@@ -230,32 +209,38 @@ fn cut(draw: &Draw, key_bytes: usize, entries: u32) -> Cut {
     if last - first < u64::from(entries) { usual } else { Cut::Even { first, last } }
 }
 
+/// Leaves have no locks, and one writer. Few die in a merge. Logs begin again after days, or when their memory node dies.
+const RARE_MARKS: &[Mark] = &[
+    Mark::RESTART,
+    Mark::SELF_FENCED,
+    Mark::MERGE_UNDONE,
+    Mark::TORN_READ,
+    Mark::REDO_REPLAYED,
+    Mark::REPAIRER_DIED,
+    Mark::LOG_RESTARTED,
+    // With the option moves only.
+    Mark::ENTRY_HANDED_OVER,
+    // With the option cuts only.
+    Mark::ENTRY_CUT,
+    // With the option vacates only.
+    Mark::NODE_MOVED,
+    // With the option offload only.
+    Mark::OFFLOADED,
+    Mark::OFFLOAD_IN_VAIN,
+    Mark::OFFLOAD_OVERTAKEN,
+    Mark::OFFLOAD_CONTRARY,
+    Mark::RING_REPLACED,
+    // Of items over it, after a request that failed only.
+    Mark::ENTRY_REVISITED,
+    Mark::LAYER_LOST,
+    Mark::CALL_GIVEN_UP,
+];
+
 impl Below for Dex {
     const ITEMS: &'static str = "any length over dex";
     const ITEMS_OPTION: &'static str = "any-length-over-dex";
 
-    /// As of DEX; and a layer is lost, and an entry looked up again, only after a request that failed.
-    const RARE_MARKS: &'static [Mark] = &[
-        Mark::RESTART,
-        Mark::SELF_FENCED,
-        Mark::MERGE_UNDONE,
-        Mark::TORN_READ,
-        Mark::REDO_REPLAYED,
-        Mark::REPAIRER_DIED,
-        Mark::LOG_RESTARTED,
-        Mark::RING_REPLACED,
-        Mark::ENTRY_HANDED_OVER,
-        Mark::ENTRY_CUT,
-        Mark::NODE_MOVED,
-        Mark::OFFLOADED,
-        Mark::OFFLOAD_IN_VAIN,
-        Mark::OFFLOAD_OVERTAKEN,
-        Mark::OFFLOAD_CONTRARY,
-        Mark::UPPER_SPLIT,
-        Mark::ENTRY_REVISITED,
-        Mark::LAYER_LOST,
-        Mark::CALL_GIVEN_UP,
-    ];
+    const RARE_MARKS: &'static [Mark] = RARE_MARKS;
 
     /// Layers of each compute node lie behind those of the one before, by its row: they are in parts of their own, behind the root
     /// layer. And no death may take back that a block's place is free.
