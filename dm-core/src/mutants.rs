@@ -1,6 +1,7 @@
 //! Mutants: bugs that are put in on purpose, to test whether the judge finds them.
 //!
-//! Each is one line in the room to which it belongs: `if planted(Mutant::X) { do it wrong }`. Without the cargo feature
+//! Each is one line in the room to which it belongs, or in a simulator that stands for a host or a memory node:
+//! `if planted(Mutant::X) { do it wrong }`. Without the cargo feature
 //! `planted` the function is a constant `false`, and the lines compile to nothing: no product has them. With the
 //! feature, a tool chooses one mutant with `plant`; none is the default.
 //!
@@ -115,14 +116,14 @@ pub fn plant(mutant: Option<Mutant>) {
 /// Whether this mutant is planted.
 #[cfg(all(feature = "planted", not(test)))]
 #[inline]
-pub(crate) fn planted(mutant: Mutant) -> bool {
+pub fn planted(mutant: Mutant) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == mutant.number
 }
 
 /// Whether this mutant is planted: no.
 #[cfg(not(any(feature = "planted", test)))]
 #[inline]
-pub(crate) const fn planted(_: Mutant) -> bool {
+pub const fn planted(_: Mutant) -> bool {
     false
 }
 

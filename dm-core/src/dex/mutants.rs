@@ -16,7 +16,7 @@
 //! | a compute node answers about keys that another one owns by then | `tenure-unchecked-behind-read` |
 //! | a frame holds a page that another compute node may have changed | `old-fill-kept`, `frames-kept`, `drained-without-fills` |
 //! | a memory node answers with a mixture | `slow-copy-believed` |
-//! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call` |
+//! | a memory node changes a leaf that others have by then | `late-change-made`, `leaf-left-to-call`, `handler-after-fence` |
 //! | a node moves, and changes go to its old place | `moved-unguarded`, `cut-off-vacated` |
 //! | a node moves, and pointers lead to something else | `moved-before-copy`, `moved-collected`, `edge-linked-twice`, `sibling-made-root` |
 //! | two leaves have one key | `parent-before-left`, `left-before-retired`, `revived-before-flush` |
@@ -98,4 +98,6 @@ crate::mutants::declare_mutants! {
     NEIGHBOUR_ANSWERED = "neighbour-answered" => Wide,
     /// A compute node whose part was cut moves the leaves of what was cut off, too, which another one owns.
     CUT_OFF_VACATED = "cut-off-vacated" => Wide,
+    /// A memory node confirms that a compute node is fenced off while it executes calls of it, and begins those that wait.
+    HANDLER_AFTER_FENCE = "handler-after-fence" => Wide,
 }

@@ -9,6 +9,7 @@ use crate::compute_node::ComputeNode;
 use crate::flight::{Flight, Happens, Slot, has_landed};
 use crate::log::What;
 use crate::world::World;
+use dm_core::mutants::{Mutant, planted};
 use dm_core::remote::row::Member;
 use dm_core::remote::rpc::Reply;
 use dm_core::verbs::{Assumptions, Label, NodeId, Status, Verb};
@@ -278,7 +279,9 @@ impl World {
 
     /// Executes a last random prefix of a queue pair's requests and loses the rest.
     fn close(&mut self, queue_pair: u32) {
-        self.end_calls(|flight| flight.queue_pair == queue_pair);
+        if !planted(Mutant::HANDLER_AFTER_FENCE) {
+            self.end_calls(|flight| flight.queue_pair == queue_pair);
+        }
         self.cut(queue_pair);
         for slot in self.unfinished(queue_pair) {
             for burst in 0..self.flights.get(slot).bursts {

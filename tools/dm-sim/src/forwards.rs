@@ -4,9 +4,10 @@
 //! gives up while its call waits mostly takes it back; at times it does not, and the call is executed later.
 
 use crate::calls::Arrived;
+use crate::driver::LaneAt;
 use crate::flight::{Happens, Slot};
 use crate::log::What;
-use crate::world::World;
+use crate::world::{Misuse, World};
 use dm_core::verbs::{CALL_BYTES_MAX, CallAnswer, Callee, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,7 @@ impl World {
             waits,
             slot,
             sequence: flight.sequence,
+            caller: LaneAt::new(flight.compute_node, flight.lane),
             callee: Callee(request.operands[1]),
             request: flight.data.clone(),
             answer_bytes: usize::try_from(request.operands[0]).unwrap_or(usize::MAX).min(CALL_BYTES_MAX),
@@ -48,6 +50,13 @@ impl World {
     /// The calls that have arrived.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.arrived)
+    }
+
+    /// Notes that a call comes from a lane that serves another one.
+    pub(crate) fn note_passed_on(&mut self, call: &Arrived) {
+        let LaneAt { compute_node, lane } = call.caller;
+        let (now_ns, request) = (self.now_ns, self.flights.get(call.slot).request);
+        self.misuses.push(Misuse { now_ns, compute_node, lane, request, what: "a call is passed on" });
     }
 
     /// Answers a call that was taken. Nobody hears it if its caller has given up, or is dead, or if it is lost on its way.

@@ -7,6 +7,7 @@
 //! executing, and what it had not begun it does not begin any more ([`World::end_calls`]).
 
 use crate::calls::{Moving, Serving, begin};
+use crate::compute_node::ComputeNode;
 use crate::config::Config;
 use crate::flight::{Flight, Happens, Slot};
 use crate::log::What;
@@ -127,6 +128,30 @@ impl World {
             self.drop_events(slot);
             self.flights.release_if_over(slot);
         }
+    }
+
+    /// Compute nodes of whose calls one that changes a leaf is executed.
+    pub(crate) fn changing(&self) -> impl Iterator<Item = ComputeNode> {
+        self.flights.in_use().filter_map(|slot| {
+            let flight = self.flights.get(slot);
+            let is_executed = flight.serving.is_some() && flight.request.label == Label::Change;
+            is_executed.then_some(ComputeNode(flight.compute_node))
+        })
+    }
+
+    /// The processors that execute calls of a compute node stop for up to `ns_max`. How many do.
+    pub(crate) fn stall_calls(&mut self, compute_node: ComputeNode, ns_max: u64) -> u64 {
+        let stall_ns = self.rng.within((0, u32::try_from(ns_max).unwrap_or(u32::MAX)));
+        let (flights, mut stalled) = (&self.flights, 0);
+        self.agenda.rewrite(|mut event| {
+            let flight = flights.get(event.slot);
+            if event.what == Happens::Serve && flight.serving.is_some() && flight.compute_node == compute_node.0 {
+                event.at_ns += stall_ns;
+                stalled += 1;
+            }
+            Some(event)
+        });
+        stalled
     }
 
     fn answer_call(&mut self, slot: Slot, serving: &Serving, bytes: usize) {

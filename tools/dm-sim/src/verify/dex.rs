@@ -83,7 +83,8 @@ impl TreeKind for Dex {
     /// memory node's processor stops within a copy while the leaf is WRITTEN sixteen times; a change that READs its way while its leaf
     /// is cut off, and a compute node that dies before the leaf is flushed. One took 3,722 histories: a root was split, and has
     /// not grown when its sibling is met on another memory node. And one took some ten thousand: a split is given up after it has
-    /// landed, and a get calls a memory node before its leaf is flushed again.
+    /// landed, and a get calls a memory node before its leaf is flushed again. `handler-after-fence` took 30,881 histories with the
+    /// options offload and stalls: the leaf has to be changed and flushed, and read again, while a processor stands still.
     fn unseen() -> &'static [Mutant] {
         &[
             Mutant::LEASE_UNCHECKED_ON_A_HIT,
@@ -100,6 +101,7 @@ impl TreeKind for Dex {
             Mutant::SIBLING_MADE_ROOT,
             Mutant::NEIGHBOUR_ANSWERED,
             Mutant::CUT_OFF_VACATED,
+            Mutant::HANDLER_AFTER_FENCE,
         ]
     }
 

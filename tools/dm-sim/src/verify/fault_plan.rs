@@ -94,6 +94,16 @@ impl FaultPlan {
         }
     }
 
+    /// Makes the first compute node that dies one whose call is being executed.
+    pub(super) fn kill_a_caller(&mut self) {
+        for planned in &mut self.faults {
+            if let Fault::Crash { moment, .. } = &mut planned.fault {
+                *moment = Moment::InACall;
+                return;
+            }
+        }
+    }
+
     /// Adds faults with `gap` steps between them on average.
     fn repeat(&mut self, rng: &mut Rng, gap: u32, mut fault: impl FnMut(&mut Rng) -> Fault) {
         let mut step = 0;

@@ -108,7 +108,13 @@ pub enum Moment {
     /// When some compute node replays a WRITE, of a dead compute node or its own. That compute node dies, not the drawn
     /// one.
     InAReplay,
+    /// When a memory node executes a call of some compute node that changes a leaf. That compute node dies, not the drawn one, and
+    /// the memory node's processor stops there for up to [`STALL_LEASES`] leases.
+    InACall,
 }
+
+/// See [`Moment::InACall`].
+pub const STALL_LEASES: u64 = 4;
 
 /// One fault. Numbers of lanes and memory nodes are taken modulo how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -181,6 +181,9 @@ impl<S: Subject> Verifier<S> {
             if kills {
                 draw.plan.kill_a_repairer();
             }
+            if draw.wide.has(WideOption::Stalls) {
+                draw.plan.kill_a_caller();
+            }
         }
         if self.settings.damage {
             draw.deadline_ns = Damage::deadline_ns(seed);

@@ -305,7 +305,8 @@ pub(super) fn wide_options<K: TreeKind>() -> WideOptions {
             options = options.without(WideOption::Packs);
         }
     } else {
-        let of_owners = [WideOption::Moves, WideOption::Forward, WideOption::Packs, WideOption::Offload];
+        let of_owners =
+            [WideOption::Moves, WideOption::Forward, WideOption::Packs, WideOption::Offload, WideOption::Stalls];
         options = of_owners.iter().fold(options, |options, option| options.without(*option));
     }
     options

@@ -103,6 +103,8 @@ options! {
     NodeSlots = "node-slots", 30;
     /// Nodes move from one memory node to another, where keys have owners.
     Vacates = "vacates", 30;
+    /// A compute node dies while a memory node executes a call of it, whose processor stops there for some leases.
+    Stalls = "stalls", 40;
 }
 
 /// Number of options.
@@ -194,6 +196,9 @@ impl WideOptions {
             drawn = drawn.without(WideOption::LongHistory);
         } else {
             drawn = drawn.without(WideOption::Packs);
+        }
+        if !drawn.has(WideOption::Offload) {
+            drawn = drawn.without(WideOption::Stalls);
         }
         if drawn.has(WideOption::LongHistory) {
             // Operations on long keys of items take many steps.

@@ -5,7 +5,7 @@ use super::{Consequence, Doing, Ended, Load};
 use crate::check::Answer;
 use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt};
-use crate::verify::faults::{Fault, FaultKind, Moment};
+use crate::verify::faults::{Fault, FaultKind, Moment, STALL_LEASES};
 use crate::verify::subject::{HeldLock, InnerNodeImages};
 use crate::verify::wide::WideOption;
 use dm_core::operation::Effect;
@@ -42,6 +42,10 @@ impl<'a> Load<'a, '_> {
                         let dead = &self.injected.dead;
                         (driver.world().replaying().find(|node| !dead.contains(node)), REPLAY_STEPS)
                     }
+                    Moment::InACall => {
+                        let dead = &self.injected.dead;
+                        (driver.world().changing().find(|node| !dead.contains(node)), PATIENCE_STEPS)
+                    }
                 };
                 if victim.is_none() && self.patience < patience_steps {
                     self.patience += 1;
@@ -51,6 +55,12 @@ impl<'a> Load<'a, '_> {
                 self.patience = 0;
                 if self.injected.dead.contains(&compute_node) {
                     return true;
+                }
+                if moment == Moment::InACall && victim.is_some() {
+                    let lease_ns =
+                        self.opened[usize::from(compute_node.0)].lease().map_or(0, |lease| lease.config().lease_ns());
+                    let stalled = driver.world().stall_calls(compute_node, STALL_LEASES * lease_ns);
+                    self.met[WideOption::Stalls as usize] += stalled;
                 }
                 self.dies(driver, compute_node);
                 let at_ns = driver.now_ns() + u64::from(closed_after_ns);

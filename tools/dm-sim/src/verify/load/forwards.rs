@@ -6,6 +6,7 @@ use crate::compute_node::ComputeNode;
 use crate::driver::{Driver, LaneAt, Op};
 use crate::verify::wide::WideOption;
 use dm_core::index::forward::message::{self, Serving};
+use dm_core::mutants::{Mutant, planted};
 use dm_core::operation::{Cause, OpError};
 use dm_core::remote::lock_word::RowId;
 
@@ -38,6 +39,7 @@ impl<'a> Load<'a, '_> {
         };
         let number = self.forwarder.as_ref()?.index;
         let (index, lane) = self.lane(at);
+        let passes_on = self.forwarder.filter(|_| planted(Mutant::PASSED_ON));
         let (request, answer_bytes) = (call.request.clone(), self.answer_room(call.answer_bytes));
         self.forwards.serving.push((at, call));
         *self.doing(at) = Doing::Serve;
@@ -53,7 +55,10 @@ impl<'a> Load<'a, '_> {
                 let next = lane.port().with(|scratch| serving.next(&request, plan, scratch, elapsed_ns, &mut answer));
                 let Some(mut operation) = next else { break };
                 operation.deadline_ns += elapsed_ns;
-                let result = index.execute(lane, operation).await;
+                let result = match &passes_on {
+                    None => index.execute(lane, operation).await,
+                    Some(forwarder) => index.forward(lane, operation, forwarder).await,
+                };
                 lane.port().with(|scratch| serving.ended(&result, plan, scratch, &mut answer));
                 last = result.map(drop);
                 if lane.is_unsettled() {
@@ -88,7 +93,7 @@ impl<'a> Load<'a, '_> {
     }
 
     /// Answers are posted, and calls come in. What a lane was dropped over is not answered; what a dead compute node was asked
-    /// is never taken.
+    /// is never taken. A lane that serves a call makes none: compute nodes that pass a call on could do so for ever.
     pub(super) fn pass_calls(&mut self, driver: &mut Driver<'a, '_, Ended>) {
         if self.forwarder.is_none() {
             return;
@@ -103,6 +108,9 @@ impl<'a> Load<'a, '_> {
         self.forwards.inbox.retain(|(node, _)| !dead.contains(node));
         let world = driver.world();
         for call in world.take_arrived() {
+            if is_serving(&call.caller) {
+                world.note_passed_on(&call);
+            }
             let tenant = call.callee.row().and_then(|row| world.tenant(RowId(row)));
             let node = tenant.filter(|node| usize::from(node.0) < opened && !dead.contains(node));
             self.forwards.inbox.extend(node.map(|node| (node, call)));
