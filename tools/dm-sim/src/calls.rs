@@ -86,6 +86,8 @@ pub(crate) struct Arrived {
     /// Room for the answer.
     pub(crate) answer_bytes: usize,
     pub(crate) since_ns: u64,
+    /// When it was posted.
+    pub(crate) posted_ns: u64,
 }
 
 impl Arrived {

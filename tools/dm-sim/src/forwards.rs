@@ -31,6 +31,7 @@ impl World {
             request: flight.data.clone(),
             answer_bytes: usize::try_from(request.operands[0]).unwrap_or(usize::MAX).min(CALL_BYTES_MAX),
             since_ns: self.now_ns,
+            posted_ns: flight.posted_ns,
         });
     }
 

@@ -65,7 +65,7 @@ impl Failed {
     /// - It may say that there is no memory if no chunk was left at some instant of its time, or if the
     ///   index has no room for all keys, however many chunks there are: the toy, which has one chunk.
     /// - It may say that a queue pair or a memory node failed, if one did; or a queue pair if its compute node was fenced while
-    ///   a request was under way.
+    ///   a request was under way. It may say that a memory node refuses requests of the compute node if that is so.
     /// - It may say that a memory node did not answer its change, if it says, too, that the change was made: the leaf has told that,
     ///   and what an upsert has found was in the answer.
     /// - It may say that a deadline passed if that is so, and a lock word names a dead compute node, whose lock nobody takes
@@ -85,6 +85,7 @@ impl Failed {
                 Cause::LeaderLost => injected.any(FaultKind::Drops),
                 Cause::Verb(error) => match error.status {
                     Status::Flushed => injected.any(FaultKind::QpError) || was_fenced,
+                    Status::Fenced => was_fenced,
                     Status::NodeDown => injected.any(FaultKind::NodeDeath),
                     Status::Unanswered => excuses.forwards || self.error.effect == Effect::Done,
                     _ => false,

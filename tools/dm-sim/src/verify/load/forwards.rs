@@ -21,15 +21,15 @@ const SHORT_ROOM_MORE: u32 = 1200;
 pub(super) struct Forwards {
     /// They wait for a lane of their compute node.
     inbox: Vec<(ComputeNode, Arrived)>,
-    /// A lane executes what they ask for.
-    serving: Vec<(LaneAt, Arrived)>,
+    /// A lane executes what they ask for, since an instant in ns.
+    serving: Vec<(LaneAt, u64, Arrived)>,
     /// What is answered before the next step.
     answers: Vec<(Arrived, Vec<u8>)>,
 }
 
 impl<'a> Load<'a, '_> {
     /// Executes a call that waits for a lane of this compute node, if there is one.
-    pub(super) fn serve(&mut self, at: LaneAt) -> Option<Op<'a, Ended>> {
+    pub(super) fn serve(&mut self, at: LaneAt, now_ns: u64) -> Option<Op<'a, Ended>> {
         let call = loop {
             let first = self.forwards.inbox.iter().position(|(node, _)| *node == at.compute_node)?;
             let (_, call) = self.forwards.inbox.remove(first);
@@ -41,7 +41,7 @@ impl<'a> Load<'a, '_> {
         let (index, lane) = self.lane(at);
         let passes_on = self.forwarder.filter(|_| planted(Mutant::PASSED_ON));
         let (request, answer_bytes) = (call.request.clone(), self.answer_room(call.answer_bytes));
-        self.forwards.serving.push((at, call));
+        self.forwards.serving.push((at, now_ns, call));
         *self.doing(at) = Doing::Serve;
         Some(Box::pin(async move {
             let (plan, which) = (index.served_plan(), (number, index.forwards_steps()));
@@ -81,8 +81,8 @@ impl<'a> Load<'a, '_> {
     /// A lane has executed what a call asks for.
     pub(super) fn served(&mut self, at: LaneAt, answer: Vec<u8>, result: Result<(), OpError>) {
         self.met[WideOption::Forward as usize] += u64::from(result.is_ok());
-        if let Some(serving) = self.forwards.serving.iter().position(|(lane, _)| *lane == at) {
-            self.forwards.answers.push((self.forwards.serving.swap_remove(serving).1, answer));
+        if let Some(serving) = self.forwards.serving.iter().position(|(lane, ..)| *lane == at) {
+            self.forwards.answers.push((self.forwards.serving.swap_remove(serving).2, answer));
         }
         // What its caller is told says less.
         if let Err(error) = result
@@ -103,12 +103,14 @@ impl<'a> Load<'a, '_> {
         }
         let doing = &self.doing;
         let is_serving = |at: &LaneAt| doing[usize::from(at.compute_node.0)][usize::from(at.lane)] == Doing::Serve;
-        self.forwards.serving.retain(|(at, _)| is_serving(at));
+        self.forwards.serving.retain(|(at, ..)| is_serving(at));
         let (dead, opened) = (&self.injected.dead, self.opened.len());
         self.forwards.inbox.retain(|(node, _)| !dead.contains(node));
         let world = driver.world();
         for call in world.take_arrived() {
-            if is_serving(&call.caller) {
+            // One that the lane posted before, for an operation that was dropped, may arrive late.
+            let serves = |(at, since_ns, _): &(LaneAt, u64, Arrived)| *at == call.caller && *since_ns <= call.posted_ns;
+            if self.forwards.serving.iter().any(serves) {
                 world.note_passed_on(&call);
             }
             let tenant = call.callee.row().and_then(|row| world.tenant(RowId(row)));

@@ -150,7 +150,7 @@ impl<'a> Workload<'a, Ended> for Load<'a, '_> {
         if !self.has_opened(at.compute_node) {
             return None;
         }
-        if let Some(serves) = self.serve(at) {
+        if let Some(serves) = self.serve(at, now_ns) {
             return Some(serves);
         }
         if let Some(operation) = self.packs.take_alone(at) {
