@@ -1,6 +1,6 @@
 //! Calls: what the processor of a memory node has of one, and what it answers if nothing happens meanwhile.
 
-use crate::driver::LaneAt;
+use crate::compute_node::ComputeNode;
 use crate::memory::Memory;
 use dm_core::offload::{Moved, NODE_AT, Next, Walk};
 use dm_core::verbs::{Callee, NodeId, Request};
@@ -77,8 +77,8 @@ pub(crate) struct Arrived {
     /// The record of the call: [`crate::flight::Slot`].
     pub(crate) slot: u32,
     pub(crate) sequence: u64,
-    /// The lane that calls.
-    pub(crate) caller: LaneAt,
+    /// The lane that calls: its compute node, and its position there.
+    pub(crate) caller: (ComputeNode, u16),
     /// Whom it is for.
     pub(crate) callee: Callee,
     /// What is asked.

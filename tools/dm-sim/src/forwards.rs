@@ -4,7 +4,7 @@
 //! gives up while its call waits mostly takes it back; at times it does not, and the call is executed later.
 
 use crate::calls::Arrived;
-use crate::driver::LaneAt;
+use crate::compute_node::ComputeNode;
 use crate::flight::{Happens, Slot};
 use crate::log::What;
 use crate::world::{Misuse, World};
@@ -26,7 +26,7 @@ impl World {
             waits,
             slot,
             sequence: flight.sequence,
-            caller: LaneAt::new(flight.compute_node, flight.lane),
+            caller: (ComputeNode(flight.compute_node), flight.lane),
             callee: Callee(request.operands[1]),
             request: flight.data.clone(),
             answer_bytes: usize::try_from(request.operands[0]).unwrap_or(usize::MAX).min(CALL_BYTES_MAX),
@@ -55,7 +55,7 @@ impl World {
 
     /// Notes that a call comes from a lane that serves another one.
     pub(crate) fn note_passed_on(&mut self, call: &Arrived) {
-        let LaneAt { compute_node, lane } = call.caller;
+        let (compute_node, lane) = call.caller;
         let (now_ns, request) = (self.now_ns, self.flights.get(call.slot).request);
         self.misuses.push(Misuse { now_ns, compute_node, lane, request, what: "a call is passed on" });
     }

@@ -109,7 +109,7 @@ pub enum Moment {
     /// one.
     InAReplay,
     /// When a memory node executes a call of some compute node that changes a leaf. That compute node dies, not the drawn one, and
-    /// the memory node's processor stops there for up to [`STALL_LEASES`] leases.
+    /// the memory node's processor stops there for up to four leases.
     InACall,
 }
 

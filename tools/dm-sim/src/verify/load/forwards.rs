@@ -109,7 +109,9 @@ impl<'a> Load<'a, '_> {
         let world = driver.world();
         for call in world.take_arrived() {
             // One that the lane posted before, for an operation that was dropped, may arrive late.
-            let serves = |(at, since_ns, _): &(LaneAt, u64, Arrived)| *at == call.caller && *since_ns <= call.posted_ns;
+            let serves = |(at, since_ns, _): &(LaneAt, u64, Arrived)| {
+                (at.compute_node, at.lane) == call.caller && *since_ns <= call.posted_ns
+            };
             if self.forwards.serving.iter().any(serves) {
                 world.note_passed_on(&call);
             }
