@@ -276,7 +276,12 @@ where
                     Next::Run(operation) => {
                         slot.operation = operation;
                         slot.future.set(Some(start(lane, operation)));
-                        self.advance(at);
+                        if self.index.ask_ahead(lane, &operation) {
+                            // The other lanes run while lines come to the processor.
+                            slot.state = State::Ready;
+                        } else {
+                            self.advance(at);
+                        }
                     }
                     Next::Call(pack) => {
                         slot.calling = Some((pack, Box::pin(pack.call(lane))));

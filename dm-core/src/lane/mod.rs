@@ -144,6 +144,8 @@ pub struct Lane<'m> {
     message_room: Cell<Option<Span>>,
     /// Another compute node may still make the change of the operation that was forwarded last.
     may_change_late: Cell<bool>,
+    /// The copy of an inner node that was asked for ([`Index::ask_ahead`](crate::index::Index::ask_ahead)), plus one; 0 if none was.
+    asked_copy: Cell<u32>,
 }
 
 /// State of the operation's own change of an entry of a leaf.
@@ -184,6 +186,7 @@ impl<'m> Lane<'m> {
             unsettled: Cell::new(Unsettled::empty()),
             message_room: Cell::new(None),
             may_change_late: Cell::new(false),
+            asked_copy: Cell::new(0),
         }
     }
 
@@ -192,6 +195,18 @@ impl<'m> Lane<'m> {
     /// uses. `None`: they end with [`Cause::NotOwner`], as in lanes that execute operations of others.
     pub fn set_message_room(&self, room: Option<Span>) {
         self.message_room.set(room);
+    }
+
+    /// Notes the copy that was asked for.
+    #[inline]
+    pub(crate) fn set_asked_copy(&self, copy: Option<u32>) {
+        self.asked_copy.set(copy.map_or(0, |copy| copy.wrapping_add(1)));
+    }
+
+    /// The copy that was asked for, if no route has begun there since.
+    #[inline]
+    pub(crate) fn take_asked_copy(&self) -> Option<u32> {
+        self.asked_copy.replace(0).checked_sub(1)
     }
 
     /// See [`Lane::set_message_room`].

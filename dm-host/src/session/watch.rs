@@ -189,6 +189,10 @@ impl<I: Index> Index for Watched<'_, I> {
         self.index.assumptions()
     }
 
+    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
+        self.index.ask_ahead(lane, operation)
+    }
+
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
         let wait_ns = operation.wait_ns();
         match &self.forwarder {

@@ -33,6 +33,7 @@
 use super::Branch;
 use super::key::{Wanted, join};
 use super::shape::{LINE_WORDS, Outline, Shape};
+use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -200,6 +201,12 @@ impl<'f> Frame<'f> {
         let lines = (2 * self.shape.children_max).div_ceil(LINE_WORDS);
         let Some(lines) = self.lines.get(first..first + lines) else { return };
         core::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0].load(Relaxed)));
+    }
+
+    /// Asks for the lines at which a search looks.
+    pub(super) fn ask(self, fetch: Fetch) {
+        let lines = 1 + self.shape.discriminator_lines + (2 * self.shape.children_max).div_ceil(LINE_WORDS);
+        self.lines.iter().take(lines).for_each(|line| fetch(&line[0]));
     }
 
     /// How many discriminators are at most `wanted`. The filler is counted, too.

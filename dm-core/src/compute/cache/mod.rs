@@ -72,6 +72,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::port::Fetch;
 use crate::remote::address::Address;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use eviction::Writer;
@@ -227,9 +228,46 @@ impl<'s> IndexCache<'s> {
     #[inline]
     pub fn route(&self, root: Address, root_level: u8, stop: u8, key: &[u8], epoch: u32) -> Route {
         if self.shape.is_short() {
-            self.descend(root, root_level, stop, ShortKey::new(key), epoch)
+            self.descend(root, root_level, stop, ShortKey::new(key), epoch).0
         } else {
-            self.descend(root, root_level, stop, &Key::new(key), epoch)
+            self.descend(root, root_level, stop, &Key::new(key), epoch).0
+        }
+    }
+
+    /// Asks for the lines of the copy of level 1 to which the route from `root` leads, and returns which copy it seems to be:
+    /// [`IndexCache::route_at`] begins there. Copies of level 1 are nearly all of the cache, so they are far from the processor.
+    pub fn ask_ahead(&self, root: Address, root_level: u8, key: &[u8], fetch: Fetch) -> Option<u32> {
+        // Copies of upper levels do not age.
+        let (route, hint) = if self.shape.is_short() {
+            self.descend(root, root_level, 1, ShortKey::new(key), 0)
+        } else {
+            self.descend(root, root_level, 1, &Key::new(key), 0)
+        };
+        if route.level != 1 || route.stale {
+            return None;
+        }
+        let hinted = hint.and_then(|hint| hint.load(Relaxed).checked_sub(1));
+        let at = hinted.or_else(|| self.find(route.address))?;
+        self.frame(at)?.ask(fetch);
+        Some(at)
+    }
+
+    /// The leaf that covers `key`, if the copy `at` is of its parent. The copy's own fences say so, whatever `at` is and
+    /// whatever has become of the copy since it was asked for.
+    #[inline]
+    pub fn route_at(&self, at: u32, key: &[u8], epoch: u32) -> Option<Route> {
+        let frame = self.frame(at)?;
+        let parent = frame.address();
+        let look = if self.shape.is_short() {
+            frame.look(parent, 1, ShortKey::new(key), epoch)
+        } else {
+            frame.look(parent, 1, &Key::new(key), epoch)
+        };
+        match look {
+            Look::Child { address, next, .. } if !parent.is_null() => {
+                Some(Route { address, level: 0, parent: Some(parent), next, stale: false })
+            }
+            _ => None,
         }
     }
 
@@ -250,8 +288,16 @@ impl<'s> IndexCache<'s> {
         }
     }
 
+    /// The route, and the hint to the copy of the node to which it leads.
     #[inline]
-    fn descend<K: Wanted>(&self, root: Address, root_level: u8, stop: u8, key: K, epoch: u32) -> Route {
+    fn descend<K: Wanted>(
+        &self,
+        root: Address,
+        root_level: u8,
+        stop: u8,
+        key: K,
+        epoch: u32,
+    ) -> (Route, Option<&AtomicU32>) {
         // Separate variables, not a `Route` that is filled in: they stay in registers.
         let (mut address, mut level, mut parent, mut next) = (root, root_level, Address::NULL, Address::NULL);
         let mut hint = Some(&self.root);
@@ -279,7 +325,7 @@ impl<'s> IndexCache<'s> {
             (parent, address, level) = (address, child, level - 1);
             hint = self.hint(block, slot);
         }
-        Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }
+        (Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }, hint)
     }
 
     /// Finds a copy by the table, and stores a hint to it.

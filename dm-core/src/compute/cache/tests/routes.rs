@@ -121,7 +121,7 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                 let storage = storage(words);
                 let cache = IndexCache::new(&storage, key_bytes, children_max);
                 assert_eq!(cache.usage().frames, model.nodes.len() as u64);
-                let mut cached = BTreeSet::new();
+                let (mut cached, mut begun) = (BTreeSet::new(), 0);
                 // Some copies, then all: misses at every level, and hints that change from wrong to right.
                 for share in [3, 1] {
                     for (address, node) in &model.nodes {
@@ -139,6 +139,14 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                                     model.route(&cached, &key),
                                     "{key_bytes} bytes, kind {kind}: {key:?}"
                                 );
+                                // A route that begins at the copy that was asked for leads to the same leaf, or to none.
+                                if let Some(at) = cache.ask_ahead(model.root, model.root_level, &key, |_| {}) {
+                                    let asked = cache.route_at(at, &key, 0);
+                                    assert!(asked.is_none_or(|asked| asked == route), "{asked:?}, {route:?}");
+                                    begun += usize::from(asked.is_some());
+                                }
+                                let any = cache.route_at(draw.below(2 * model.nodes.len() as u64) as u32, &key, 0);
+                                assert!(share != 1 || any.is_none_or(|any| any == route), "{any:?}, {route:?}");
                             }
                             let key = draw_key(&mut draw, kind, key_bytes);
                             let route = cache.route(model.root, model.root_level, 0, &key, 0);
@@ -150,6 +158,10 @@ fn routes_are_the_models_for_every_key_size_and_kind() {
                     }
                 }
                 assert_eq!(cache.usage().evictions, 0);
+                assert!(
+                    begun >= keys.len() || model.root_level == 0,
+                    "{begun} routes began at the copy that was asked for"
+                );
             }
         }
     }

@@ -77,6 +77,8 @@ fn readers_survive_any_content_of_the_storage() {
             let key = draw.next().to_be_bytes();
             let known = cache.frame(draw.below(16) as u32).unwrap().address();
             cache.route(known, draw.next() as u8, 0, &key, 0);
+            cache.ask_ahead(known, draw.next() as u8, &key, |_| {});
+            cache.route_at(draw.below(40) as u32, &key, 0);
             cache.route(known, 1 + draw.below(3) as u8, 0, &key[..draw.below(9) as usize], 0);
         }
     }
