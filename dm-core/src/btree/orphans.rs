@@ -301,10 +301,6 @@ impl<'s> Tree<'s> {
         if header.level >= LEVELS_MAX {
             return Ok(());
         }
-        // Pointers may lead to it for ever.
-        if lane.port().with(|scratch| node::is_moved(head.of(scratch))) && !planted(Mutant::MOVED_COLLECTED) {
-            return Ok(());
-        }
         if class == NodeClass::Leaf {
             // READ once more, under the leaf's own lock: from here on no repairer replays a WRITE to it.
             let address = Address::new(node, offset, header.generation);
@@ -316,6 +312,12 @@ impl<'s> Tree<'s> {
                 return Ok(());
             }
         }
+        // Pointers may lead to it for ever.
+        let is_moved =
+            || lane.port().with(|scratch| node::is_moved(head.of(scratch))) && !planted(Mutant::MOVED_COLLECTED);
+        if is_moved() {
+            return Ok(());
+        }
         let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
         self.note_key(lane, head, retired);
         let here = Address::new(node, offset, header.generation);
@@ -324,6 +326,13 @@ impl<'s> Tree<'s> {
             Some(false) => return Ok(()),
             None => {
                 collected_orphans.unsure += 1;
+                return Ok(());
+            }
+        }
+        if class == NodeClass::Inner {
+            // It is out, or has moved since it was READ, and its copy was found: then its first line says so by now.
+            lane.port().call(head.read_from(Label::Header, here)).await?;
+            if is_moved() {
                 return Ok(());
             }
         }
@@ -385,7 +394,8 @@ impl<'s> Tree<'s> {
                 header.index == self.index && (class == NodeClass::Inner || owner_tag == self.owner_tag())
             };
             let is_written = |header: &Header, owner_tag: OwnerTag| {
-                let retired = class == NodeClass::Leaf && header.flags.contains(NodeFlags::RETIRED);
+                // An inner node that is retired was moved.
+                let retired = header.flags.contains(NodeFlags::RETIRED) && !planted(Mutant::MOVED_COLLECTED);
                 is_mine(header, owner_tag) && header.generation == address.generation() && !retired
             };
             let here = Address::new(address.node(), address.offset(), header.generation);
