@@ -189,6 +189,11 @@ impl<I: Index> Index for Checked<'_, I> {
         self.stored.assumptions()
     }
 
+    /// Keys are in one place of the scratch, with checksums and without.
+    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
+        self.stored.ask_ahead(lane, operation)
+    }
+
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {
         if operation.caller.is_some() {
             // A step is on entries, not on records.

@@ -395,7 +395,8 @@ impl<'s> Tree<'s> {
             };
             let is_written = |header: &Header, owner_tag: OwnerTag| {
                 // An inner node that is retired was moved.
-                let retired = header.flags.contains(NodeFlags::RETIRED) && !planted(Mutant::MOVED_COLLECTED);
+                let tells = class == NodeClass::Leaf || !planted(Mutant::MOVED_COLLECTED);
+                let retired = tells && header.flags.contains(NodeFlags::RETIRED);
                 is_mine(header, owner_tag) && header.generation == address.generation() && !retired
             };
             let here = Address::new(address.node(), address.offset(), header.generation);

@@ -18,10 +18,10 @@
 //! **Why the methods are cut like this.** [`Unlink`](super::unlink::Unlink) is a trait of its own, because a router
 //! without merges does not have it. It has several steps, because the WRITE that unlinks a leaf has to be in the chain
 //! of the leaves' WRITEs. There are two methods to forget a copy, because an attempt that runs out of moves has no
-//! cursor that says which copy was wrong. There is no method to prefetch copies: an
-//! empty step would still be a state of every descent's future. The copies of inner nodes are asked for before the operation's
-//! future begins ([`Index::ask_ahead`](crate::index::Index::ask_ahead)). A router that waits for several copies, one after the
-//! other, yields inside its `locate`, as [`crate::radix::descent`] does.
+//! cursor that says which copy was wrong. There is no method to prefetch copies: an empty step
+//! would still be a state of every descent's future. Copies of inner nodes are asked for before the operation's future begins
+//! ([`Index::ask_ahead`](crate::index::Index::ask_ahead)). A router that waits for several copies, one after the other, yields
+//! inside its `locate`, as [`crate::radix::descent`] does.
 //!
 //! Bulk load, walks and orphan collection ([`super::bulk`], [`super::walk`], [`super::orphans`]) handle inner nodes
 //! together with leaves. They are not behind this trait: they are for the inner nodes of a B+-tree only.

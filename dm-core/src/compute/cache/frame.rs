@@ -35,6 +35,7 @@ use super::key::{Wanted, join};
 use super::shape::{LINE_WORDS, Outline, Shape};
 use crate::port::Fetch;
 use crate::remote::address::Address;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
 
@@ -197,16 +198,20 @@ impl<'f> Frame<'f> {
     #[expect(clippy::inline_always, reason = "a call per level is a fifth of a route")]
     #[inline(always)]
     fn ask_for_children(self) {
-        let first = 1 + self.shape.discriminator_lines;
-        let lines = (2 * self.shape.children_max).div_ceil(LINE_WORDS);
-        let Some(lines) = self.lines.get(first..first + lines) else { return };
+        let Some(lines) = self.lines.get(self.child_lines()) else { return };
         core::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0].load(Relaxed)));
     }
 
     /// Asks for the lines at which a search looks.
     pub(super) fn ask(self, fetch: Fetch) {
-        let lines = 1 + self.shape.discriminator_lines + (2 * self.shape.children_max).div_ceil(LINE_WORDS);
-        self.lines.iter().take(lines).for_each(|line| fetch(&line[0]));
+        self.lines.iter().take(self.child_lines().end).for_each(|line| fetch(&line[0]));
+    }
+
+    /// The lines of children, behind those of discriminators.
+    #[inline]
+    const fn child_lines(self) -> Range<usize> {
+        let first = 1 + self.shape.discriminator_lines;
+        first..first + (2 * self.shape.children_max).div_ceil(LINE_WORDS)
     }
 
     /// How many discriminators are at most `wanted`. The filler is counted, too.
