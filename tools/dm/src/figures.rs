@@ -12,6 +12,7 @@ mod row;
 mod sherman;
 mod smart;
 
+use crate::abreast;
 use crate::bench::{self, plan::Plan};
 use crate::failure::{Failure, print};
 use crate::report::Report;
@@ -133,10 +134,13 @@ struct Figure {
 
 /// Arguments of `dm figures`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  dm figures                 all, as a Markdown table: about ten minutes\n  \
+#[command(
+    after_help = "Examples:\n  dm figures                 all, as a Markdown table: an hour or two of one processor\n  \
+                        dm figures --jobs 8        eight runs at a time\n  \
                         dm figures --only 'Figure 5'\n  dm figures --commands      the dm bench lines behind them\n  \
                         dm figures --svg figures   charts, beside the papers' values\n  \
-                        dm figures --svg figures --from tools/README.md   charts of a table that is there")]
+                        dm figures --svg figures --from tools/README.md   charts of a table that is there"
+)]
 pub struct Arguments {
     /// Only figures whose title contains this
     #[arg(long, value_name = "TEXT")]
@@ -145,6 +149,10 @@ pub struct Arguments {
     /// Print the command lines, run nothing
     #[arg(long)]
     commands: bool,
+
+    /// So many runs at the same time, each on a processor and with memory of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
 
     /// Draw charts of what was run, too, as files in this directory
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "commands")]
@@ -335,28 +343,54 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
         return print(&lines.collect::<String>());
     }
+    let lines: Vec<(String, Option<String>)> = figures
+        .iter()
+        .map(|figure| {
+            let command = command(figure);
+            let rival = rival(figure, &command);
+            (command, rival)
+        })
+        .collect();
+    // Each line once: figures have several numbers of one run, and rivals in common.
+    let mut runs: Vec<&String> = Vec::new();
+    for line in lines.iter().flat_map(|(command, rival)| [command].into_iter().chain(rival)) {
+        if !runs.contains(&line) {
+            runs.push(line);
+        }
+    }
     print(row::HEAD)?;
     let mut table = row::HEAD.to_owned();
-    let mut last: Option<(String, Report)> = None;
-    for figure in figures {
-        let command = command(figure);
-        let report = match last.take() {
-            // Several numbers of one run.
-            Some((known, report)) if known == command => report,
-            _ => measure(&command)?,
-        };
-        let rival = rival(figure, &command).map(|rival| measure(&rival)).transpose()?;
-        let line = format!("{}\n", row(figure, &report, rival.as_ref()));
-        print(&line)?;
-        table.push_str(&line);
-        last = Some((command, report));
-    }
+    let mut reports = Vec::with_capacity(runs.len());
+    let mut left = figures.iter().zip(&lines).peekable();
+    abreast::in_order(
+        arguments.jobs,
+        &runs,
+        |line| measure(line, arguments.jobs),
+        |report| {
+            reports.push(report);
+            let of = |line: &String| reports.get(runs.iter().position(|run| *run == line)?);
+            // Rows are printed as soon as they are complete, in their order.
+            while let Some((figure, (command, rival))) = left.peek() {
+                let (Some(report), rivals) = (of(command), rival.as_ref().map(of)) else { break };
+                if rivals.is_some_and(|rivals| rivals.is_none()) {
+                    break;
+                }
+                let line = format!("{}\n", row(figure, report, rivals.flatten()));
+                print(&line)?;
+                table.push_str(&line);
+                left.next();
+            }
+            Ok(())
+        },
+    )?;
     arguments.svg.as_ref().map_or(Ok(()), |directory| draw(directory, &table))
 }
 
-fn measure(command: &str) -> Result<Report, Failure> {
+/// Runs a command line, one of `jobs` at the same time.
+fn measure(command: &str, jobs: u16) -> Result<Report, Failure> {
     let words = command.split_whitespace().skip(1);
-    let bench = Bench::try_parse_from(words).map_err(|error| Failure::Run(format!("{command}: {error}")))?;
+    let mut bench = Bench::try_parse_from(words).map_err(|error| Failure::Run(format!("{command}: {error}")))?;
+    bench.arguments.jobs = Some(jobs);
     let mut measured = bench::execute(&Plan::new(&bench.arguments)?)?;
     let report = measured.reports.pop();
     measured.verdict()?;

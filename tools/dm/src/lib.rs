@@ -22,6 +22,7 @@
 //! | `top` | `dm top`: what a pool does now, again and again |
 //! | `failure` | why a command ends early |
 
+mod abreast;
 mod bench;
 mod churn;
 pub mod commands;

@@ -276,6 +276,10 @@ pub struct Arguments {
     /// Where the curves go: PREFIX.csv and PREFIX.svg
     #[arg(long, value_name = "PREFIX", requires = "sweep")]
     pub sweep_out: Option<PathBuf>,
+
+    /// Simulated: so many choices of a sweep run at the same time, each on a processor and with memory of its own [default: 1]
+    #[arg(long, value_name = "N", requires = "sweep", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
 }
 
 macro_rules! names {

@@ -56,6 +56,8 @@ pub struct SimPlan {
     pub repartition_at: Option<Duration>,
     /// What a point of the throughput over time is the mean of.
     pub over_time: Option<Duration>,
+    /// How many such clusters are in this process at the same time.
+    pub jobs: u16,
 }
 
 impl SimPlan {
@@ -365,6 +367,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
             ("--raw-read", arguments.raw_read.is_some()),
             ("--repartition-at", arguments.repartition_at.is_some()),
             ("--over-time", arguments.over_time.is_some()),
+            ("--jobs", arguments.jobs.is_some()),
             ("--with own-ranges", arguments.with.contains(&With::OwnRanges)),
         ];
         refuse(&simulated, "only with --fabric sim")?;
@@ -406,6 +409,7 @@ fn fabric(arguments: &Arguments) -> Result<FabricPlan, Failure> {
         own_ranges: arguments.with.contains(&With::OwnRanges),
         repartition_at: arguments.repartition_at,
         over_time: arguments.over_time,
+        jobs: arguments.jobs.unwrap_or(1),
     })))
 }
 

@@ -106,11 +106,15 @@ fn fits(plan: &Plan, sim: &SimPlan, shape: &Shape) -> Result<(), Failure> {
         )
     };
     let lanes = u64::from(shape.compute_nodes) * u64::from(shape.lanes_per_node()) * (scratch + LANE_BYTES);
-    let needed = regions.saturating_add(caches).saturating_add(lanes);
+    let needed = regions.saturating_add(caches).saturating_add(lanes).saturating_mul(sim.jobs.into());
+    let (times, fewer) = match sim.jobs {
+        1 => (String::new(), ""),
+        jobs => (format!("{jobs} times "), "--jobs, "),
+    };
     match Machine::detect().memory_bytes {
         Some(memory) if needed > memory => Err(Failure::Usage(format!(
-            "the simulated cluster needs {} MiB for memory nodes, {} MiB for caches and {} MiB for lanes, this machine has \
-             {} MiB: lower --records, --region-mib, --compute-nodes, --cache-mib, --threads or --lanes",
+            "the simulated cluster needs {times}{} MiB for memory nodes, {} MiB for caches and {} MiB for lanes, this machine has \
+             {} MiB: lower {fewer}--records, --region-mib, --compute-nodes, --cache-mib, --threads or --lanes",
             regions >> 20,
             caches >> 20,
             lanes >> 20,

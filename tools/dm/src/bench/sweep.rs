@@ -2,6 +2,7 @@
 //! a throughput-latency curve; or of two or three options, with curves of throughput over the first one.
 
 use super::{Arguments, execute, plan::Plan};
+use crate::abreast;
 use crate::failure::{Failure, print};
 use crate::kinds::BenchOptions;
 use crate::picture::axis::{Axis, plain};
@@ -75,11 +76,11 @@ pub fn run(arguments: &Arguments, prefix: &Path) -> Result<(), Failure> {
         eprintln!("note: {notice}");
     }
     let mut points = Vec::new();
-    for (values, plan) in plans {
-        let measured = execute(&plan)?;
+    let work = |(values, plan): &(Vec<String>, Plan)| Ok((values.clone(), execute(plan)?));
+    abreast::in_order(arguments.jobs.unwrap_or(1), &plans, work, |(values, measured)| {
         points.extend(measured.reports.iter().map(|report| Point { values: values.clone(), report: report.clone() }));
-        measured.verdict()?;
-    }
+        measured.verdict()
+    })?;
     let write = |path: &PathBuf, text: String| {
         fs::write(path, text).map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
     };

@@ -81,6 +81,13 @@ fn a_sweep_writes_curves() {
     assert!(rates[0] < rates[1] && rates[1] < rates[2], "more lanes, more operations: {rates:?}");
     let svg = fs::read_to_string(prefix.with_extension("svg")).expect("a picture");
     assert!(svg.starts_with("<svg") && svg.contains("throughput, Mops/s") && svg.contains("a, p99"), "{svg}");
+    // The same beside each other as one after the other.
+    dm(&format!("{sweep} --jobs 3")).good();
+    assert_eq!(fs::read_to_string(prefix.with_extension("csv")).expect("a table"), csv);
+    dm(&format!("{sweep} --jobs 200 --region-mib 4096")).bad(2, &["200 times", "lower --jobs"]);
+    dm("bench --jobs 2").bad(2, &["--sweep"]);
+    dm(&format!("bench --sweep lanes=1,2 --sweep-out {} --jobs 2", prefix.display()))
+        .bad(2, &["--jobs", "--fabric sim"]);
     dm(&sweep.replace(&prefix.display().to_string(), "/no/such/place")).bad(1, &["/no/such/place.csv"]);
     // Of two options: a row for each pair, and a curve for each value of the second one.
     dm(&format!("{sweep} --sweep memory-nodes=1,2")).good();
