@@ -109,6 +109,24 @@ fn step(key: &[u8], up: bool) -> Vec<u8> {
     key
 }
 
+/// Every operation may begin at the copy that it asked for, and then no route comes by to note where that copy is.
+#[test]
+fn asking_notes_where_the_copy_is() {
+    // As a host hands it in.
+    let storage: Vec<_> = (0..words_for_frames(8, 8, 8)).map(|_| AtomicU32::new(0)).collect();
+    let cache = IndexCache::new(&storage, 8, 8);
+    let root = node(2, 0, None, &[100], 20);
+    assert!(cache.insert(at(1), &root, 0));
+    assert!(cache.insert(root.children[1], &node(1, 100, None, &[200], 40), 0));
+    let key = 150_u64.to_be_bytes();
+    let noted = || cache.descend(at(1), 2, 1, ShortKey::new(&key), 0).1.map(|hint| hint.load(Relaxed));
+    assert_eq!(noted(), Some(0));
+    let asked = cache.ask_ahead(at(1), 2, &key, |_| {}).unwrap();
+    assert_eq!(noted(), Some(asked + 1));
+    assert_eq!(cache.ask_ahead(at(1), 2, &key, |_| {}), Some(asked));
+    assert_eq!(cache.route_at(asked, &key, 0).map(|route| route.address), Some(at(40)));
+}
+
 #[test]
 fn routes_are_the_models_for_every_key_size_and_kind() {
     let mut draw = Draw(1);
