@@ -6,7 +6,7 @@
 
 use super::node::{self, FenceCheck, Header, NodeFlags, Wanted};
 use super::read::{Target, Unsure, read_unlocked};
-use super::router::{Cursor, Router};
+use super::router::{Cursor, Router, seek};
 use super::{MOVES_MAX, Tree};
 use crate::btree::load::BulkLoad;
 use crate::error::DecodeError;
@@ -269,14 +269,7 @@ pub(crate) trait Leaves<'s>: Sized + Run<'s> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.router().route(lane, key_range) } else { None };
-            let mut cursor = match route {
-                Some(cursor) => cursor,
-                None => match self.router().locate(lane, key_range, cached).await? {
-                    Some(cursor) => cursor,
-                    None => return Ok(None),
-                },
-            };
+            let Some(mut cursor) = seek!(self.router(), lane, key_range, cached) else { return Ok(None) };
             cursor.begins_again(attempts);
             if let Some(visit) = self.visit_at(lane, &mut cursor, key_range, &mut look, out).await? {
                 return Ok(Some(visit));

@@ -395,6 +395,10 @@ impl Index for Chime<'_> {
         self.tree.assumptions()
     }
 
+    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
+        self.tree.ask_ahead(lane, operation, &self.plan.key)
+    }
+
     fn execute<'a>(
         &'a self,
         lane: &'a Lane<'_>,

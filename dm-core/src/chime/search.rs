@@ -5,7 +5,7 @@ use super::layout::{Leaf, Runs};
 use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::Leaves;
 use crate::btree::read::TORN_MAX;
-use crate::btree::router::Router;
+use crate::btree::router::{Router, seek};
 use crate::error::DecodeError;
 use crate::lane::Lane;
 use crate::lane::interrupt::Interrupt;
@@ -59,7 +59,7 @@ impl Chime<'_> {
         let home = hashed.home;
         let mut attempts = 0;
         loop {
-            let Some(mut cursor) = self.tree.locate(lane, key_range, true).await? else {
+            let Some(mut cursor) = seek!(&self.tree, lane, key_range, true) else {
                 return Ok(Near::Told(false, None));
             };
             if let Some(slot) = self.guess(lane, cursor.address, hashed)

@@ -15,7 +15,7 @@ use crate::btree::leaves::Leaves;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck, Header};
 use crate::btree::read::{PAUSE_NS_MAX, TORN_LOCKED_MAX};
-use crate::btree::router::Router;
+use crate::btree::router::{Router, seek};
 use crate::btree::{MOVES_MAX, Tree};
 use crate::chime::lock::Part;
 use crate::error::DecodeError;
@@ -136,8 +136,7 @@ impl Chime<'_> {
         let mut attempts = 0;
         loop {
             // Route, by copies or by a descent.
-            let cursor = self.tree.locate(lane, &self.plan.key, cached).await?;
-            let Some(mut cursor) = cursor else {
+            let Some(mut cursor) = seek!(&self.tree, lane, &self.plan.key, cached) else {
                 if !inserts {
                     return Ok(Outcome::Absent);
                 }

@@ -14,7 +14,7 @@ use crate::btree::link::raise_node_version;
 use crate::btree::merge::Merge;
 use crate::btree::node::{self, FenceCheck};
 use crate::btree::read::{Target, read_locked};
-use crate::btree::router::Router;
+use crate::btree::router::{Router, seek};
 use crate::btree::{MOVES_MAX, Tree};
 use crate::error::DecodeError;
 use crate::lane::Lane;
@@ -64,18 +64,13 @@ impl Sherman<'_> {
         let mut attempts = 0;
         loop {
             // Route, by copies or by a descent.
-            let route = if cached { self.tree.route(lane, &self.plan.key) } else { None };
-            let mut cursor = match route {
-                Some(cursor) => cursor,
-                None => match self.tree.locate(lane, &self.plan.key, cached).await? {
-                    Some(cursor) => cursor,
-                    None if !inserts => return Ok(Outcome::Absent),
-                    None => {
-                        self.plant(lane).await?;
-                        lane.attempt(&mut attempts, "planting the first leaf")?;
-                        continue;
-                    }
-                },
+            let Some(mut cursor) = seek!(&self.tree, lane, &self.plan.key, cached) else {
+                if !inserts {
+                    return Ok(Outcome::Absent);
+                }
+                self.plant(lane).await?;
+                lane.attempt(&mut attempts, "planting the first leaf")?;
+                continue;
             };
             cursor.begins_again(attempts);
             // Nodes for a split, before the lock.

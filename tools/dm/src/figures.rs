@@ -135,7 +135,7 @@ struct Figure {
 /// Arguments of `dm figures`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  dm figures                 all, as a Markdown table: an hour or two of one processor\n  \
+    after_help = "Examples:\n  dm figures                 all, as a Markdown table: a quarter of an hour of one processor\n  \
                         dm figures --jobs 8        eight runs at a time\n  \
                         dm figures --only 'Figure 5'\n  dm figures --commands      the dm bench lines behind them\n  \
                         dm figures --svg figures   charts, beside the papers' values\n  \

@@ -11,7 +11,7 @@ use crate::btree::descent::DescentCursor;
 use crate::btree::leaves::{Leaves, key_of};
 use crate::btree::node::{self, FenceCheck, Wanted};
 use crate::btree::read::Target;
-use crate::btree::router::Router;
+use crate::btree::router::{Router, seek};
 use crate::btree::{MOVES_MAX, Tree};
 use crate::dex::flush::PageFormat;
 use crate::error::DecodeError;
@@ -101,14 +101,7 @@ impl Dex<'_> {
         let mut cached = true;
         let mut attempts = 0;
         loop {
-            let route = if cached { self.tree.route(lane, key) } else { None };
-            let mut cursor = match route {
-                Some(cursor) => cursor,
-                None => match self.tree.locate(lane, key, cached).await? {
-                    Some(cursor) => cursor,
-                    None => return Ok(None),
-                },
-            };
+            let Some(mut cursor) = seek!(&self.tree, lane, key, cached) else { return Ok(None) };
             cursor.begins_again(attempts);
             match self.visit_from(lane, &mut cursor, key, search, &mut look).await {
                 Ok(Some(visited)) => return Ok(Some(visited)),
