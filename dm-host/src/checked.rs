@@ -190,8 +190,8 @@ impl<I: Index> Index for Checked<'_, I> {
     }
 
     /// Keys are in one place of the scratch, with checksums and without.
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
-        self.stored.ask_ahead(lane, operation)
+    fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
+        self.stored.ask_ahead(lane)
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {

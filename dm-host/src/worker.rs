@@ -276,7 +276,7 @@ where
                     Next::Run(operation) => {
                         slot.operation = operation;
                         slot.future.set(Some(start(lane, operation)));
-                        if self.index.ask_ahead(lane, &operation) {
+                        if self.index.ask_ahead(lane) {
                             // The other lanes run while lines come to the processor.
                             slot.state = State::Ready;
                         } else {

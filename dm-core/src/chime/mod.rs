@@ -395,8 +395,8 @@ impl Index for Chime<'_> {
         self.tree.assumptions()
     }
 
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
-        self.tree.ask_ahead(lane, operation, &self.plan.key)
+    fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
+        self.tree.ask_ahead(lane, &self.plan.key)
     }
 
     fn execute<'a>(

@@ -43,10 +43,10 @@ pub trait Index: Sync {
     /// What the fabric must guarantee for this index to be correct, as it is configured.
     fn assumptions(&self) -> Assumptions;
 
-    /// Asks the processor for memory of the compute node at which an operation, whose key is in the lane's scratch, will look first
-    /// ([`Port::fetch`](crate::port::Port::fetch)). `true`: it is on its way, and other lanes may run meanwhile. To be called before
-    /// [`Index::execute`], or not at all: no outcome depends on it.
-    fn ask_ahead(&self, _lane: &Lane<'_>, _operation: &Operation) -> bool {
+    /// Asks the processor for memory of the compute node at which an operation, whose key or bound is in the lane's scratch, will
+    /// look first ([`Port::fetch`](crate::port::Port::fetch)). `true`: it is on its way, and other lanes may run meanwhile. To be
+    /// called before [`Index::execute`], or not at all: no outcome depends on it.
+    fn ask_ahead(&self, _lane: &Lane<'_>) -> bool {
         false
     }
 

@@ -251,8 +251,8 @@ impl Index for AnyIndex<'_, '_, '_> {
         match_index!(self, index => index.assumptions())
     }
 
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
-        match_index!(self, index => index.ask_ahead(lane, operation))
+    fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
+        match_index!(self, index => index.ask_ahead(lane))
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {

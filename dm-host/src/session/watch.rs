@@ -189,8 +189,8 @@ impl<I: Index> Index for Watched<'_, I> {
         self.index.assumptions()
     }
 
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
-        self.index.ask_ahead(lane, operation)
+    fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
+        self.index.ask_ahead(lane)
     }
 
     async fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Result<Outcome, OpError> {

@@ -277,17 +277,20 @@ impl<'s> IndexCache<'s> {
     /// parent's copy names them. Writes up to `out.len()` addresses and returns how many; 0 if the route does not reach the
     /// parent. `root` is a pointer and the level it leads to; `epoch` is that of the operation.
     pub fn leaves(&self, root: (Address, u8), key: &[u8], epoch: u32, down: bool, out: &mut [Address]) -> usize {
-        let (root, root_level) = root;
-        let route = self.route(root, root_level, 1, key, epoch);
+        if self.shape.is_short() {
+            self.leaves_of(root, ShortKey::new(key), epoch, down, out)
+        } else {
+            self.leaves_of(root, &Key::new(key), epoch, down, out)
+        }
+    }
+
+    fn leaves_of<K: Wanted>(&self, root: (Address, u8), key: K, epoch: u32, down: bool, out: &mut [Address]) -> usize {
+        let (route, hint) = self.descend(root.0, root.1, 1, key, epoch);
         if route.level != 1 || route.stale {
             return 0;
         }
-        let Some(frame) = self.find(route.address).and_then(|at| self.frame(at)) else { return 0 };
-        if self.shape.is_short() {
-            frame.children_from(route.address, ShortKey::new(key), epoch, down, out)
-        } else {
-            frame.children_from(route.address, &Key::new(key), epoch, down, out)
-        }
+        let Some(frame) = self.hinted(route.address, hint) else { return 0 };
+        frame.children_from(route.address, key, epoch, down, out)
     }
 
     /// The route, and the hint to the copy of the node to which it leads.
@@ -306,14 +309,7 @@ impl<'s> IndexCache<'s> {
         let mut stale = false;
         // This loop ends, since the level falls with every turn.
         while level > stop {
-            let hinted = hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1)));
-            let frame = match hinted {
-                Some(frame) if frame.address() == address => frame,
-                _ => match self.search(address, hint).and_then(|at| self.frame(at)) {
-                    Some(frame) => frame,
-                    None => break,
-                },
-            };
+            let Some(frame) = self.hinted(address, hint) else { break };
             let (child, slot, block) = match frame.look(address, level, key, epoch) {
                 Look::Child { address, next: right, slot, block } => {
                     next = right;
@@ -328,6 +324,15 @@ impl<'s> IndexCache<'s> {
             hint = self.hint(block, slot);
         }
         (Route { address, level, parent: (!parent.is_null()).then_some(parent), next, stale }, hint)
+    }
+
+    /// Finds a copy where a hint says it is, or else by the table.
+    #[inline]
+    fn hinted(&self, address: Address, hint: Option<&AtomicU32>) -> Option<Frame<'_>> {
+        match hint.and_then(|hint| self.frame(hint.load(Relaxed).wrapping_sub(1))) {
+            Some(frame) if frame.address() == address => Some(frame),
+            _ => self.search(address, hint).and_then(|at| self.frame(at)),
+        }
     }
 
     /// Finds a copy by the table, and stores a hint to it.

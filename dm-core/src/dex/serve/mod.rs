@@ -316,8 +316,8 @@ impl Index for Dex<'_> {
     }
 
     /// Answers as the lane's [`Level`] says.
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) -> bool {
-        self.tree.ask_ahead(lane, operation, &self.plan.key)
+    fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
+        self.tree.ask_ahead(lane, &self.plan.key)
     }
 
     fn execute<'a>(

@@ -123,7 +123,7 @@ pub trait Opened {
     /// See [`Index::forwards_steps`].
     fn forwards_steps(&self) -> bool;
     /// See [`Index::ask_ahead`]. Processors of histories have no caches.
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation);
+    fn ask_ahead(&self, lane: &Lane<'_>);
     /// See [`Index::execute`].
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome>;
     /// See [`forward::execute`].
@@ -197,10 +197,10 @@ impl<I: TestAccess> Opened for With<'_, I> {
     fn forwards_steps(&self) -> bool {
         self.0.forwards_steps()
     }
-    fn ask_ahead(&self, lane: &Lane<'_>, operation: &Operation) {
+    fn ask_ahead(&self, lane: &Lane<'_>) {
         // Not while the operation runs, which would wait for the lines of other copies.
         lane.port().set_fetch(Some(|_| {}));
-        self.0.ask_ahead(lane, operation);
+        self.0.ask_ahead(lane);
         lane.port().set_fetch(None);
     }
     fn execute<'a>(&'a self, lane: &'a Lane<'_>, operation: Operation) -> Boxed<'a, Outcome> {

@@ -153,7 +153,7 @@ pub(super) fn start_asking<'a>(
     };
     let operation = Operation { deadline_ns, ..operation };
     // As workers do. What was asked for may be another copy when the operation begins there.
-    index.ask_ahead(lane, &operation);
+    index.ask_ahead(lane);
     Box::pin(async move {
         let plan = index.plan();
         // The results are read here and not when the response is reported: the future may end with requests that are
