@@ -149,7 +149,7 @@ impl Cursor for DescentCursor {
 }
 
 impl Tree<'_> {
-    /// Asks for the copy at which the route of an operation will end, whose key or lower bound is at scratch range `key`.
+    /// Asks for the copy at which the route of an operation will end, whose key or bound is at scratch range `key`.
     ///
     /// With 10 M records and 8 lanes on shared memory a get of Sherman takes 11 % less time so, an update 6 % less; of DEX 7 and 5 %,
     /// and a scan of 100 records 2 %; a get of CHIME 4 %. Other scans, and updates of CHIME, take as long.

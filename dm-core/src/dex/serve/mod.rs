@@ -315,11 +315,11 @@ impl Index for Dex<'_> {
         self.tree.assumptions()
     }
 
-    /// Answers as the lane's [`Level`] says.
     fn ask_ahead(&self, lane: &Lane<'_>) -> bool {
         self.tree.ask_ahead(lane, &self.plan.key)
     }
 
+    /// Answers as the lane's [`Level`] says.
     fn execute<'a>(
         &'a self,
         lane: &'a Lane<'_>,
