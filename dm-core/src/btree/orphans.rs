@@ -528,18 +528,21 @@ impl<'s> Tree<'s> {
             }
             let Some(cursor) = self.descend(lane, &key, level, descent == 0).await? else { return Ok(Cover::Nothing) };
             let mut address = cursor.address;
+            let mut by_link = false;
             for _ in 0..MOVES_MAX {
                 let target = Target { address, image: self.image_of_level(level, 1), label: Label::Walk };
                 let judged = self.read_unlocked(lane, target, |scratch| self.judge_at(scratch, target, level)).await?;
                 match judged {
                     Ok(Some(FenceCheck::Here)) => return Ok(Cover::Node(address)),
-                    Ok(Some(FenceCheck::Right(right))) => address = right,
+                    Ok(Some(FenceCheck::Right(right))) => (address, by_link) = (right, true),
                     Ok(Some(FenceCheck::Forward(left))) => {
-                        forwarding_retries += 1;
+                        // As in other descents, a node counts that a sibling link led to. Those of which one has moved to the
+                        // next are a chain, however long.
+                        forwarding_retries += u32::from(by_link);
                         if forwarding_retries > FORWARDING_RETRIES_MAX {
                             return Ok(Cover::Unsure);
                         }
-                        address = left;
+                        (address, by_link) = (left, false);
                     }
                     Ok(None) => {
                         self.cache.invalidate(cursor.parent);
