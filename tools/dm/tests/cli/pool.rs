@@ -182,6 +182,11 @@ fn nodes_of_an_index_with_owners_leave_a_memory_node_that_is_drained() {
     let mut shell = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut asked = shell.stdin.take().unwrap();
     writeln!(asked, "put a bcd").unwrap();
+    // From then on the range may be taken from it; before, the drain might have it already, and the put would be refused.
+    let mut out = BufReader::new(shell.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "inserted\n");
     let drain = |options: &str| dm(&format!("pool drain {pool} --node {options}"));
     let moved = |out: &str| -> u64 {
         let line = out.lines().find(|line| line.starts_with("index \"users\": ")).unwrap_or_else(|| panic!("{out}"));
@@ -204,9 +209,10 @@ fn nodes_of_an_index_with_owners_leave_a_memory_node_that_is_drained() {
         assert!(moved(&out) > 100 && out.contains(", without a node in use\n"), "{out}");
         assert_eq!(moved(&again), 0);
     });
-    let out = shell.wait_with_output().unwrap();
-    let out = String::from_utf8(out.stdout).unwrap();
-    assert!(out.lines().next_back().is_some_and(|line| line.contains("bcd")), "the range has come back: {out}");
+    let mut said = String::new();
+    out.read_to_string(&mut said).unwrap();
+    shell.wait().unwrap();
+    assert!(said.lines().next_back().is_some_and(|line| line.contains("bcd")), "the range has come back: {said}");
     dm(&format!("check {pool}")).good();
     let view: Value = serde_json::from_str(&dm(&format!("inspect {pool} --json")).good()).unwrap();
     let tree = &view["indexes"][0]["tree"];
