@@ -8,19 +8,22 @@ use dm_core::machine::{Step, poll_once};
 use dm_core::marks::Mark;
 use dm_core::memory::{Epochs, Participant, Pin};
 use dm_core::operation::{Cause, Effect, OpError, Operation, OperationKind, Outcome};
+use dm_core::radix::slot::NodeType;
 use dm_core::remote::row::{Joiner, Row};
 use dm_core::smart::Smart;
 use dm_core::smart::parameters::Parameters;
-use dm_core::verbs::{LaneId, NodeId, Space, Verb};
+use dm_core::verbs::{Label, LaneId, NodeId, Space, Verb};
 use dm_host::assembly::{Place, Spending};
 use dm_host::kinds::Kind as _;
 use dm_sim::block_on;
+use dm_sim::rng::Rng;
 use dm_tests::client::alone;
 use dm_tests::fabric::{AnyFabric, poke};
 use dm_tests::pool::place;
 use dm_tests::subject::Shape;
-use dm_tests::subject::smart::SmartSubject;
+use dm_tests::subject::smart::{SmartSubject, walk};
 use dm_tests::test_bed::{Direct, Fixture, Setup, TestBed};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use zerocopy::IntoBytes;
 
@@ -57,6 +60,41 @@ fn nodes_and_leaves_take_half_as_much_again_as_slots_in_use_and_leaves() {
             next *= 2;
         }
     });
+}
+
+/// A bulk load freezes nothing, since nobody else knows its nodes. It takes the smallest nodes that have the slots; if new nodes
+/// have a reserve, a quarter of each node stays free, so inserts that follow replace few nodes.
+#[test]
+fn a_bulk_load_leaves_room_where_new_nodes_have_a_reserve() {
+    for (key_bytes, has_reserve) in [(8, false), (16, true)] {
+        let mut setup = Setup::new(Shape { key_bytes, ..Shape::words(2, 2) });
+        setup.region_bytes = 16 << 20;
+        setup.chunk_nodes = 64;
+        alone(&SmartSubject, &Direct, &setup, |client| {
+            // Eight first bytes, so some ten keys have the first two in common.
+            let mut rng = Rng::new(1);
+            let numbers: BTreeSet<u64> = (0..20_000).map(|_| rng.bits() >> 5).collect();
+            let mut keys: Vec<u64> = numbers.into_iter().collect();
+            keys.sort_by_cached_key(|&n| client.key(n));
+            for &n in &keys {
+                client.arguments(0, n, 1, 0);
+                let run = client.drive(0, client.index.bulk_append(&client.lanes[0]));
+                assert_eq!((run.result, run.count(Verb::MaskedCas, Label::Freeze)), (Ok(()), 0));
+            }
+            let grown = client.lanes[0].marked(Mark::NODE_REPLACED);
+            assert!(grown > 200, "only {grown} nodes have grown");
+            client.bulk_finish().unwrap();
+            let found = walk(client.fabric, client.geometry);
+            assert_eq!(found.leaves.len(), keys.len());
+            let mut full = 0;
+            for (kind, taken) in found.nodes.into_iter().filter(|(kind, _)| *kind != NodeType::LARGEST) {
+                assert!(taken * 4 <= kind.slots() * 3 || !has_reserve, "{taken} of {} slots", kind.slots());
+                full += usize::from(taken == kind.slots());
+            }
+            assert!(has_reserve || full > 100, "{full} nodes without a free slot");
+            client.validate();
+        });
+    }
 }
 
 /// A compute node that takes part in the epochs, whose pool has a few chunks. The first lane runs operations, the

@@ -42,12 +42,13 @@ pub(crate) trait Attach<'s>: Replace<'s> {
         tidies: &mut bool,
     ) -> Result<Attached, Interrupt> {
         match why {
-            Why::Slot(node, None) => {
-                // The new node has the record when it is published.
-                let published = self.replace_node(lane, way, &cursor, node, true).await?;
-                Ok(if published { Attached::Done } else { Attached::Again { copied: false } })
-            }
-            Why::Slot(node, Some(empty)) => {
+            Why::Slot(node, empty) => {
+                let is_filled = |taken: &u16| self.tree().is_filled(way, &cursor, usize::from(*taken));
+                let Some(empty) = empty.filter(|taken| !is_filled(taken)) else {
+                    // The new node has the record when it is published.
+                    let published = self.replace_node(lane, way, &cursor, node, true).await?;
+                    return Ok(if published { Attached::Done } else { Attached::Again { copied: false } });
+                };
                 if *tidies && self.has_tombstones(lane, &cursor, usize::from(empty)).await? {
                     *tidies = false;
                     // The new node does not get the record: before the old one is frozen, another lane may fill a slot

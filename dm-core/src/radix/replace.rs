@@ -12,6 +12,8 @@
 //! replaced by one that has room for them, and neighbouring voids have one slot there.
 //! [`node_replacement`](crate::manual::node_replacement) says why the new node is exact, why no insert is lost, and why
 //! any number of lanes may do this at once.
+//!
+//! Nobody but its loader knows the nodes of a bulk load, so they are not frozen: the image is exact as it is.
 
 use super::cursor::DescentCursor;
 use super::floor;
@@ -39,6 +41,15 @@ fn type_for(count: usize, kind: NodeType, least: NodeType) -> Option<NodeType> {
 }
 
 impl Tree<'_> {
+    /// Whether a bulk load replaces the node to which `cursor` leads, of which `count` slots are taken, before it is full. If
+    /// new nodes have a reserve, those that are loaded have one, too: as much as a node that replaces another one.
+    pub(crate) fn is_filled(&self, way: &Way, cursor: &DescentCursor, count: usize) -> bool {
+        let has_reserve = self.fresh > NodeType::SMALLEST;
+        let larger =
+            |(kind, _): &(NodeType, Place)| type_for(count + 1, *kind, self.fresh).is_some_and(|new| new > *kind);
+        !way.copies && has_reserve && cursor.word.below().as_ref().is_some_and(larger)
+    }
+
     /// Pushes the WRITE of the node in the build range.
     fn push_node(&self, lane: &Lane<'_>, (kind, place): (NodeType, Place)) {
         let image = self.scratch.build().at;
@@ -91,7 +102,9 @@ impl Tree<'_> {
     ) -> Result<Option<Slot>, Interrupt> {
         let Some((kind, node)) = cursor.word.below() else { return Ok(None) };
         let _room = self.room_for(lane, way, 1)?;
-        self.freeze(lane, node, kind, 0).await?;
+        if way.copies {
+            self.freeze(lane, node, kind, 0).await?;
+        }
         let count = lane.port().with(|scratch| {
             let old = Node::new(self.scratch.node(0).of(scratch), kind, self.index).ok()?;
             Some(floor::replaced(&old, &mut [Slot::EMPTY; 256]))
@@ -132,8 +145,8 @@ pub(crate) trait Replace<'s>: Tombstones<'s> {
         inserts: bool,
     ) -> Result<bool, Interrupt> {
         let Ok(Child::Node(kind, _)) = cursor.word.child() else { return Ok(false) };
-        self.tree().freeze(lane, node, kind, 0).await?;
         if way.copies {
+            self.tree().freeze(lane, node, kind, 0).await?;
             self.finalize_some(lane, kind).await?;
         }
         let count = lane.port().with(|scratch| {

@@ -5,7 +5,7 @@ use super::{Shape, Subject, root_word};
 use crate::fabric::{AnyFabric, peek, poke};
 use dm_core::marks::Mark;
 use dm_core::operation::OperationKind;
-use dm_core::radix::slot::{Child, Node, Slot};
+use dm_core::radix::slot::{Child, Node, NodeType, Place, Slot};
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::remote::lock_word::{LockWord, RowId};
@@ -70,23 +70,41 @@ impl Subject for SmartSubject {
 
     fn set_node_locks(&self, fabric: &mut AnyFabric, geometry: &[NodeGeometry], shape: &Shape, held: bool) {
         let leaf = Self::parameters(shape).leaf();
-        let number = IndexNumber::new(0).expect("the first entry");
         let word = if held { LockWord::new(RowId(99), 7).expect("a small sequence") } else { LockWord::FREE };
-        let mut slots = vec![Slot::of_root(root_word(fabric, geometry)).expect("a sound root word")];
-        while let Some(slot) = slots.pop() {
-            match slot.child().expect("a sound slot") {
-                Child::Empty | Child::Void(_) => {}
-                Child::Leaf(at) => {
-                    let offset = at.offset() + leaf.lock_at as u64;
-                    poke(fabric, Space::Host, at.node(), offset, &word.0.to_le_bytes());
-                }
-                Child::Node(kind, at) => {
-                    let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
-                    slots.extend(Node::new(&image, kind, number.in_nodes()).expect("a sound node").slots());
-                }
+        for at in walk(fabric, geometry).leaves {
+            poke(fabric, Space::Host, at.node(), at.offset() + leaf.lock_at as u64, &word.0.to_le_bytes());
+        }
+    }
+}
+
+/// What the root leads to.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The type of each node, and how many of its slots are taken.
+    pub nodes: Vec<(NodeType, usize)>,
+    /// Where each leaf is.
+    pub leaves: Vec<Place>,
+}
+
+/// Follows every slot from the root on. Nothing may be under way.
+pub fn walk(fabric: &mut AnyFabric, geometry: &[NodeGeometry]) -> Found {
+    let number = IndexNumber::new(0).expect("the first entry");
+    let mut found = Found::default();
+    let mut slots = vec![Slot::of_root(root_word(fabric, geometry)).expect("a sound root word")];
+    while let Some(slot) = slots.pop() {
+        match slot.child().expect("a sound slot") {
+            Child::Empty | Child::Void(_) => {}
+            Child::Leaf(at) => found.leaves.push(at),
+            Child::Node(kind, at) => {
+                let image = peek(fabric, Space::Host, at.node(), at.offset(), kind.bytes());
+                let below = Node::new(&image, kind, number.in_nodes()).expect("a sound node").slots();
+                let taken = slots.len();
+                slots.extend(below.filter(|slot| !slot.is_empty()));
+                found.nodes.push((kind, slots.len() - taken));
             }
         }
     }
+    found
 }
 
 impl UnderItems for SmartSubject {

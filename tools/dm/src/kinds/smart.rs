@@ -9,7 +9,8 @@ use dm_core::smart::parameters::Parameters;
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub struct NodeSlots {
-    /// SMART: slots of a new inner node, 4, 8 or 16: more take memory, and save replacements when nodes grow [default: 4]
+    /// SMART: slots of a new inner node, 4, 8 or 16: more take memory, and save replacements when nodes grow. With 8 and 16, a
+    /// bulk load leaves a quarter of each node free, too [default: 4]
     #[arg(long, value_name = "SLOTS")]
     node_slots: Option<usize>,
 }
