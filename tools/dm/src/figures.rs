@@ -171,6 +171,9 @@ struct Bench {
     arguments: bench::Arguments,
 }
 
+/// In front of the options of a figure that has the techniques that no paper has, too.
+const NOT_PAPERS: &str = "{NOT-PAPERS}";
+
 /// The command line of a figure.
 fn command(figure: &Figure) -> String {
     let options = [
@@ -210,8 +213,11 @@ fn command(figure: &Figure) -> String {
     // The papers' programs WRITE; the profiles' times of atomics were fitted with unlocks by CAS. In the papers, locks are taken
     // before what they protect is READ.
     let chained = if options.contains("chain-lock-read") { "" } else { ",chain-lock-read" };
-    let has_locks = !options.contains("--raw-read");
-    let apart = if has_locks { format!(" --without unlock-writes{chained}") } else { String::new() };
+    let (options, is_papers) = match options.strip_prefix(NOT_PAPERS) {
+        Some(options) => (options.trim_start(), false),
+        None => (&*options, !options.contains("--raw-read")),
+    };
+    let apart = if is_papers { format!(" --without unlock-writes{chained}") } else { String::new() };
     format!("dm bench --fabric sim{lanes}{cache}{validate}{apart} {options}")
 }
 
@@ -235,7 +241,8 @@ fn rival(figure: &Figure, command: &str) -> Option<String> {
     let command = &command.replace(dolphin::QUARTER, dolphin::WHOLE);
     match figure.metric {
         Metric::TimesSherman => {
-            let command = command.replace(smart::INDEX, smart::AS_SHERMAN).replace(chime::HOTSPOT, chime::NO_HOTSPOT);
+            let command = command.replace(smart::INDEX, smart::AS_SHERMAN).replace(smart::RESERVE, "");
+            let command = command.replace(chime::HOTSPOT, chime::NO_HOTSPOT);
             Some(as_index(&command, "sherman"))
         }
         Metric::TimesSmart => Some(as_index(&command.replace(smart::SCALED, smart::SCALED_WHOLE), "smart")),
