@@ -111,7 +111,7 @@
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a
 //!   writer that died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
-//! - A bulk load inserts record by record.
+//! - A bulk load inserts record by record, and leaves a reserve in nodes only if new nodes have one.
 //! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
