@@ -62,8 +62,9 @@ fn nodes_and_leaves_take_half_as_much_again_as_slots_in_use_and_leaves() {
     });
 }
 
-/// A bulk load freezes nothing, since nobody else knows its nodes. It takes the smallest nodes that have the slots; if new nodes
-/// have a reserve, a quarter of each node stays free, so inserts that follow replace few nodes.
+/// A bulk load begins at the node that took the record before. It freezes nothing, since nobody else knows its nodes. It takes
+/// the smallest nodes that have the slots; if new nodes have a reserve, a quarter of each node stays free, so inserts that follow
+/// replace few nodes.
 #[test]
 fn a_bulk_load_leaves_room_where_new_nodes_have_a_reserve() {
     for (key_bytes, has_reserve) in [(8, false), (16, true)] {
@@ -71,16 +72,20 @@ fn a_bulk_load_leaves_room_where_new_nodes_have_a_reserve() {
         setup.region_bytes = 16 << 20;
         setup.chunk_nodes = 64;
         alone(&SmartSubject, &Direct, &setup, |client| {
-            // Eight first bytes, so some ten keys have the first two in common.
+            // Two first bytes, so some forty keys have the first two in common.
             let mut rng = Rng::new(1);
-            let numbers: BTreeSet<u64> = (0..20_000).map(|_| rng.bits() >> 5).collect();
+            let numbers: BTreeSet<u64> = (0..20_000).map(|_| rng.bits() >> 7).collect();
             let mut keys: Vec<u64> = numbers.into_iter().collect();
             keys.sort_by_cached_key(|&n| client.key(n));
+            let mut short = 0;
             for &n in &keys {
                 client.arguments(0, n, 1, 0);
                 let run = client.drive(0, client.index.bulk_append(&client.lanes[0]));
                 assert_eq!((run.result, run.count(Verb::MaskedCas, Label::Freeze)), (Ok(()), 0));
+                short += usize::from(run.counts.round_trips <= 2);
             }
+            // READ the node that took the record before; WRITE the leaf and CAS its slot.
+            assert!(short * 2 > keys.len(), "{short} records of {} in two round trips", keys.len());
             let grown = client.lanes[0].marked(Mark::NODE_REPLACED);
             assert!(grown > 200, "only {grown} nodes have grown");
             client.bulk_finish().unwrap();
@@ -91,7 +96,7 @@ fn a_bulk_load_leaves_room_where_new_nodes_have_a_reserve() {
                 assert!(taken * 4 <= kind.slots() * 3 || !has_reserve, "{taken} of {} slots", kind.slots());
                 full += usize::from(taken == kind.slots());
             }
-            assert!(has_reserve || full > 100, "{full} nodes without a free slot");
+            assert!(has_reserve || full > 10, "{full} nodes without a free slot");
             client.validate();
         });
     }

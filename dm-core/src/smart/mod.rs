@@ -111,7 +111,7 @@
 //! - Opened without recovery: a compute node that dies while it holds a leaf's lock keeps it, and a leaf torn by a
 //!   writer that died is reported as corrupt.
 //! - When a slot was confirmed, what it leads to is READ once more, though it cannot have changed.
-//! - A bulk load inserts record by record, and leaves a reserve in nodes only if new nodes have one.
+//! - A bulk load leaves a reserve in nodes only if new nodes have one.
 //! - `entry_writes` and `read_guard` have no effect here.
 
 mod bulk;
@@ -149,6 +149,7 @@ use crate::operation::{Census, OpError, Operation, OperationKind, Outcome, Scrat
 use crate::radix::bulk::BulkLoad;
 use crate::radix::cache::NodeCache;
 use crate::radix::check::Check;
+use crate::radix::cursor::DescentCursor;
 use crate::radix::pin::UnderWay;
 use crate::radix::scan::Scan;
 use crate::radix::slot::{MEMORY_NODES_MAX, Place};
@@ -242,6 +243,8 @@ pub struct Smart<'s> {
     leaf: LeafShape,
     plan: ScratchPlan,
     bulk: Mutex<BulkLoad>,
+    /// Leads to the node that took the last record of a bulk load.
+    open: Mutex<Option<DescentCursor>>,
 }
 
 impl<'s> Smart<'s> {
@@ -281,6 +284,7 @@ impl<'s> Smart<'s> {
             leaf: parameters.leaf(),
             plan,
             bulk: Mutex::new(BulkLoad::default()),
+            open: Mutex::new(None),
         })
     }
 
