@@ -36,8 +36,8 @@ pub struct Parameters {
     /// Bytes of every value, 8..=1024.
     pub value_bytes: usize,
     /// Slots of a new inner node: 4, 8 or 16. Those that it does not need yet are its reserve: as long as there are some, it
-    /// takes more children where it is, without a replacement. With 8 or 16, nodes of a bulk load have one, too: a quarter of
-    /// their slots is free.
+    /// takes more children where it is, without a replacement. With 8 or 16, nodes of a bulk load have one, too: at least a
+    /// quarter of the slots is free, except in nodes of the largest type.
     pub node_slots: usize,
 }
 
