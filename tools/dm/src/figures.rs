@@ -532,6 +532,6 @@ mod tests {
         let prefixes = 512_000_000 / 256_u64;
         let pool_bytes = prefixes * (5 * LEAF_BYTES + node.bytes()) as u64;
         let copies_bytes = prefixes * COPY_BYTES[1] as u64;
-        assert_eq!((pool_bytes / 1_000_000, copies_bytes / 1_000_000), (10_400, 192));
+        assert_eq!((pool_bytes / 1_000_000, copies_bytes / 1_000_000), (10_400, 160));
     }
 }

@@ -1,6 +1,6 @@
 //! The log: a ring of records, found by buckets and chains. Space is made at its head.
 
-use super::record::{EPOCH_BITS, RECORD_WORDS, UNIT_WORDS};
+use super::record::{EPOCH_BITS, HEAD_UNITS, Name, UNIT_WORDS, sized, units_in};
 use super::{NodeCache, POSITION_END};
 use core::sync::atomic::{
     AtomicU32,
@@ -9,7 +9,7 @@ use core::sync::atomic::{
 };
 
 /// Units per mark of heat: no record is smaller, so no two begin in the same ones.
-const HEAT_UNITS: usize = 4;
+const HEAT_UNITS: usize = 2;
 /// Bits of a mark.
 const HEAT_BITS: usize = 2;
 /// Units whose marks share a word. A log has a multiple of these.
@@ -64,12 +64,12 @@ impl<'s> NodeCache<'s> {
         self.buckets.get(((mixed * self.buckets.len() as u64) >> 32) as usize)
     }
 
-    /// The word that has the heat of the record at `position`, and where in it.
-    fn heat(&self, position: u32) -> Option<(&'s AtomicU32, u32)> {
-        self.heat_at(self.unit_of(position))
+    /// The heat of the record at `position`.
+    pub(super) fn heat_of(&self, position: u32) -> u32 {
+        self.heat_at(self.unit_of(position)).map_or(0, |(word, shift)| word.load(Relaxed) >> shift & HEAT_MAX)
     }
 
-    /// The same, of the record that begins at `unit` of the log.
+    /// The word that has the heat of the record that begins at `unit` of the log, and where in it.
     #[inline]
     pub(super) fn heat_at(&self, unit: usize) -> Option<(&'s AtomicU32, u32)> {
         let at = unit / HEAT_UNITS;
@@ -89,7 +89,7 @@ impl<'s> NodeCache<'s> {
 
     /// Sets the heat of the record that a writer has put at `position`.
     pub(super) fn set_heat(&self, position: u32, heat: u32) {
-        if let Some((word, shift)) = self.heat(position) {
+        if let Some((word, shift)) = self.heat_at(self.unit_of(position)) {
             // Readers may set the heat of its neighbours, and nobody else changes the word.
             word.fetch_and(!(HEAT_MAX << shift), Relaxed);
             word.fetch_or(heat << shift, Relaxed);
@@ -98,9 +98,9 @@ impl<'s> NodeCache<'s> {
 
     /// Puts the record just written at the tail into its chain.
     pub(super) fn link(&self, record: &[AtomicU32], target: u64, position: u32) {
-        let ([_, _, older, units, ..], Some(chain)) = (record, self.bucket(target)) else { return };
+        let ([older, ..], Some(chain)) = (record, self.bucket(target)) else { return };
         older.store(chain.load(Relaxed), Relaxed);
-        self.tail.store(position + (units.load(Relaxed) >> EPOCH_BITS), Release);
+        self.tail.store(position + units_in(record), Release);
         chain.store(position, Release);
     }
 
@@ -122,8 +122,7 @@ impl<'s> NodeCache<'s> {
                 self.pad_to(tail, pad);
                 return true;
             }
-            let Some(record) = self.record(head, 1) else { return false };
-            let [_, _, _, size, ..] = record else { return false };
+            let Some([_, size, ..]) = self.record(head, 1) else { return false };
             // Padding: no record has the size 0.
             let size = size.load(Relaxed);
             let size = if size >> EPOCH_BITS == 0 { size } else { size >> EPOCH_BITS }.clamp(1, all);
@@ -141,23 +140,20 @@ impl<'s> NodeCache<'s> {
         false
     }
 
-    /// Counts the record of a node with that header.
-    pub(super) fn count(&self, header: u64, units: u32) {
-        // The position is the lowest byte.
-        if let Some(all) = self.units_at.get(usize::from(header as u8)) {
+    /// Counts the record of a node at `position` in the key.
+    pub(super) fn count(&self, position: u8, units: u32) {
+        if let Some(all) = self.units_at.get(usize::from(position)) {
             all.store(all.load(Relaxed).saturating_add(units), Relaxed);
         }
     }
 
     /// Stops counting the record that was at `head`.
     pub(super) fn discount(&self, head: u32, units: u32) {
-        let Some([_, _, _, size, low, high, header, _, ..]) = self.record(head, RECORD_WORDS / UNIT_WORDS) else {
-            return;
-        };
-        let is_pad = low.load(Relaxed) == 0 && high.load(Relaxed) == 0;
+        let Some([_, size, low, high, ..]) = self.record(head, HEAD_UNITS) else { return };
+        let name = Name::load(low, high);
         if size.load(Relaxed) >> EPOCH_BITS != 0
-            && !is_pad
-            && let Some(all) = self.units_at.get(usize::from(header.load(Relaxed) as u8))
+            && name != Name::NONE
+            && let Some(all) = self.units_at.get(usize::from(name.position()))
         {
             all.store(all.load(Relaxed).saturating_sub(units), Relaxed);
         }
@@ -174,9 +170,9 @@ impl<'s> NodeCache<'s> {
         if pad == 0 {
             return;
         }
-        // With its target, so that no reader takes it for what was here before.
-        let units = (pad as usize).min(RECORD_WORDS / UNIT_WORDS);
-        for (word, value) in self.record(tail, units).into_iter().flatten().zip([tail, 0, 0, pad, 0, 0, 0, 0]) {
+        // With its name, so that no reader takes it for what was here before.
+        let units = (pad as usize).min(HEAD_UNITS);
+        for (word, value) in self.record(tail, units).into_iter().flatten().zip([0, sized(0, pad), 0, 0]) {
             word.store(value, Relaxed);
         }
         self.tail.store(tail + pad, Relaxed);
@@ -184,15 +180,14 @@ impl<'s> NodeCache<'s> {
 
     /// Appends the record that was at `from` again, if it has heat. Its copy is the one that lookups find.
     fn keep(&self, from: u32, size: u32) -> bool {
-        if size < (RECORD_WORDS / UNIT_WORDS) as u32 {
+        if size < HEAD_UNITS as u32 {
             return false;
         }
         let Some(source) = self.record(from, size as usize) else { return false };
-        let [_, _, _, _, low, high, ..] = source else { return false };
-        let target = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
-        let warm = self.heat(from).map_or(0, |(word, shift)| word.load(Relaxed) >> shift & HEAT_MAX);
-        // Padding has no target. A record has no second copy: it is patched in place.
-        if warm == 0 || target == 0 {
+        let [_, _, low, high, ..] = source else { return false };
+        let (name, warm) = (Name::load(low, high), self.heat_of(from));
+        // Neither padding nor a record that a larger one has replaced has a name. So no node has two records.
+        if warm == 0 || name == Name::NONE {
             return false;
         }
         let (head, tail, all) = (self.head.load(Relaxed), self.tail.load(Relaxed), self.units());
@@ -209,10 +204,7 @@ impl<'s> NodeCache<'s> {
         for (to, from) in place.iter().zip(source) {
             to.store(from.load(Relaxed), Relaxed);
         }
-        if let Some(at) = place.first() {
-            at.store(to, Relaxed);
-        }
-        self.link(place, target, to);
+        self.link(place, name.target(), to);
         true
     }
 }

@@ -2,12 +2,12 @@
 
 use super::NodeCache;
 use super::record::{
-    EPOCH_BITS, EPOCH_MASK, FoundSlot, RECORD_WORDS, UNIT_WORDS, has_hints, hints_at, home, is_hashed, search,
-    search_above, search_floor, slots_at, units_of,
+    EPOCH_BITS, EPOCH_MASK, Form, FoundSlot, HEAD_UNITS, HEAD_WORDS, LIST_SLOTS_MAX, Name, full, header_of, home,
+    search, search_above, search_floor,
 };
 use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
-use crate::radix::slot::{Compared, Header, NodeType, Slot};
+use crate::radix::slot::{Compared, NodeType, Slot};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
@@ -17,7 +17,7 @@ use core::sync::atomic::{
 /// Records a reader visits in one chain.
 const CHAIN_MAX: usize = 16;
 /// Copies of a level that have no more units than this are near the processor: a quarter of its second-level cache.
-const NEAR_UNITS: u32 = (256 << 10) / (4 * UNIT_WORDS as u32);
+const NEAR_UNITS: u32 = (256 << 10) / (4 * super::record::UNIT_WORDS as u32);
 /// Levels that a lookup follows: keys have no more bytes.
 pub(super) const LEVELS_MAX: usize = 64;
 
@@ -60,6 +60,27 @@ struct Below {
     /// The parent's record, 0 if it has no hints, and where in it.
     parent: u32,
     at: u32,
+}
+
+/// A copy that a reader has come to.
+struct Seen<'c> {
+    position: u32,
+    /// The unit of the log where it begins.
+    unit: usize,
+    record: &'c [AtomicU32],
+    /// Its turn, and what that was.
+    turn: &'c AtomicU32,
+    before: u32,
+    /// Size and epoch.
+    size: u32,
+    name: Name,
+}
+
+impl Seen<'_> {
+    #[inline]
+    const fn units(&self) -> usize {
+        (self.size >> EPOCH_BITS) as usize
+    }
 }
 
 impl NodeCache<'_> {
@@ -106,16 +127,14 @@ impl NodeCache<'_> {
     /// later has it; empty if there is none. `None`: there is no such copy, or it is being changed.
     pub fn slot_above(&self, owner: Slot, byte: u8, epoch: u32) -> Option<Slot> {
         let (kind, _) = owner.below().filter(|_| owner.is_special())?;
-        let position = self.find(owner.target())?;
-        let record = self.record(position, units_of(kind))?;
-        let [_, turn, _, size, ..] = record else { return None };
-        let before = turn.load(Acquire);
-        if size.load(Relaxed) & EPOCH_MASK < epoch & EPOCH_MASK {
+        let life = self.lives.load(Acquire);
+        let seen = self.see(self.find(owner.target())?, owner.target())?;
+        if seen.size & EPOCH_MASK < epoch & EPOCH_MASK {
             return None;
         }
-        let word = search_above(record, kind, byte).map_or(Slot::EMPTY, |found| found.word);
-        fence(Acquire);
-        (before & 1 == 0 && turn.load(Relaxed) == before && self.is_live(position)).then_some(word)
+        let form = Form::new(kind, seen.units(), seen.name.size());
+        let word = search_above(seen.record, form, byte).map_or(Slot::EMPTY, |found| found.word);
+        self.is_unchanged(&seen, life).then_some(word)
     }
 
     /// Prefetches the lines of the next record, if the parent's record says where it is, and if its level has so many
@@ -135,21 +154,24 @@ impl NodeCache<'_> {
             fetch(heat);
         }
         let partial = key.get(walk.route.depth).copied().unwrap_or_default();
-        let at = if is_hashed(kind) { home(partial, kind.slots()) } else { kind.slots() - 1 };
-        if let Some(slot) = record.get(slots_at(kind) + 2 * at) {
+        let form = full(kind, 0);
+        let at = if form.is_table() { home(partial, kind.slots()) } else { kind.slots() - 1 };
+        if let Some(slot) = record.get(form.slots_at() + 2 * at) {
             fetch(slot);
         }
-        // The record of a small node may begin at the end of a line: then it has a line between its first and its last.
-        if !is_hashed(kind)
-            && let Some(slot) = record.get(slots_at(kind) + kind.slots())
+        // A node of more slots than a list has may have a list.
+        if form.is_table()
+            && kind.slots() == 2 * LIST_SLOTS_MAX
+            && let Some(slot) = record.get(HEAD_WORDS + 2 * LIST_SLOTS_MAX - 1)
         {
             fetch(slot);
         }
         if kind.slots() > 64 {
-            if let Some(numbers) = record.get(RECORD_WORDS + at / 4) {
+            let form = Form::of_table(kind, 0, true);
+            if let Some(numbers) = record.get(HEAD_WORDS + at / 4) {
                 fetch(numbers);
             }
-            if let Some(hint) = record.get(hints_at(kind) + at) {
+            if let Some(hint) = form.hints_at().and_then(|hints| record.get(hints + at)) {
                 fetch(hint);
             }
         }
@@ -164,87 +186,86 @@ impl NodeCache<'_> {
             if position == 0 || !self.is_live(position) {
                 return None;
             }
-            let [at, _, older, _, low, high, ..] = self.record(position, RECORD_WORDS / UNIT_WORDS)? else {
-                return None;
-            };
-            if at.load(Relaxed) != position {
-                return None;
-            }
-            if low.load(Relaxed) == target as u32 && high.load(Relaxed) == (target >> 32) as u32 {
+            let [older, _, low, high, ..] = self.record(position, HEAD_UNITS)? else { return None };
+            if Name::load(low, high).is_of(target) {
                 return Some(position);
             }
-            position = older.load(Relaxed);
+            let next = older.load(Relaxed);
+            // If the record is gone, that was something else.
+            fence(Acquire);
+            if !self.is_live(position) {
+                return None;
+            }
+            position = next;
         }
         None
     }
 
-    /// The unit of the log where the copy of the node that `target` points to seems to be, if it is at `position`.
+    /// The copy of the node that `target` points to, if it seems to be at `position`.
     #[inline]
-    fn unit_if_at(&self, position: u32, target: u64) -> Option<usize> {
+    fn see(&self, position: u32, target: u64) -> Option<Seen<'_>> {
         if position == 0 || !self.is_live(position) {
             return None;
         }
+        // Dividing a position by the size of the log takes longer than comparing a name: once a level.
         let unit = self.unit_of(position);
-        let [at, _, _, _, low, high, ..] = self.record_at(unit)? else { return None };
-        let is_there = at.load(Relaxed) == position
-            && low.load(Relaxed) == target as u32
-            && high.load(Relaxed) == (target >> 32) as u32;
-        is_there.then_some(unit)
+        let (record, turn) = (self.record_at(unit)?, self.turn(unit)?);
+        let [_, size, low, high, ..] = record else { return None };
+        let before = turn.load(Acquire);
+        let (size, name) = (size.load(Relaxed), Name::load(low, high));
+        name.is_of(target).then_some(Seen { position, unit, record, turn, before, size, name })
+    }
+
+    /// Whether a copy is still what it was when it was seen.
+    #[inline]
+    fn is_unchanged(&self, seen: &Seen<'_>, life: u32) -> bool {
+        fence(Acquire);
+        seen.before & 1 == 0
+            && seen.turn.load(Relaxed) == seen.before
+            && self.is_live(seen.position)
+            && self.lives.load(Relaxed) == life
     }
 
     #[inline]
     fn look(&self, walk: &Walk, kind: NodeType, key: &[u8], epoch: u32) -> Step {
         let Walk { route: Route { word, depth: begin, .. }, below, life, .. } = *walk;
         let target = word.target();
-        // Dividing a position by the size of the log takes longer than comparing a header: once a level.
-        let (position, unit) = if let Some(unit) = self.unit_if_at(below.hint, target) {
-            (below.hint, unit)
-        } else {
-            let Some(position) = self.find(target) else { return Step::Miss };
+        let seen = self.see(below.hint, target).or_else(|| {
+            let position = self.find(target)?;
             if below.parent != 0 {
                 self.note_hint(below, life, position);
             }
-            (position, self.unit_of(position))
-        };
-        let Some(record) = self.record_at(unit) else { return Step::Miss };
-        let [_, turn, _, size, _, _, low, high, ..] = record else { return Step::Miss };
-        let before = turn.load(Acquire);
-        let size = size.load(Relaxed);
+            self.see(position, target)
+        });
+        let Some(seen) = seen else { return Step::Miss };
         // All records are of the era that the root slot had, or of a later one. A later one may be taken for too old,
         // which costs a READ.
-        if size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Mutant::COPIES_OUTLIVE) {
+        if seen.size & EPOCH_MASK < epoch & EPOCH_MASK && !planted(Mutant::COPIES_OUTLIVE) {
             return Step::Miss;
         }
-        let header = u64::from(high.load(Relaxed)) << 32 | u64::from(low.load(Relaxed));
-        let Some(header) = Header::from_word(header) else { return Step::Miss };
-        if header.compare(begin, key) != Compared::Fits {
-            return Step::Miss;
-        }
-        let at = usize::from(header.position);
-        // Mostly nothing is skipped, and the byte is known before the header has come from memory. With a branch, which
-        // is predicted, the slot is loaded at once; with arithmetic it is not.
-        let found = if word.is_special() {
-            let byte = if at == begin { key.get(core::hint::black_box(begin)) } else { key.get(at) };
-            // A slot that cannot be the byte's: this copy lacks the slot that was appended behind it.
-            byte.and_then(|byte| search_floor(record, kind, *byte).filter(|found| found.word.may_cover(*byte)))
-        } else if at == begin {
-            key.get(core::hint::black_box(begin)).and_then(|partial| search(record, kind, *partial))
+        let Seen { record, name, .. } = seen;
+        let at = usize::from(name.position());
+        // Mostly nothing is skipped. Then the byte is known, and where slots begin, before the name has come from
+        // memory. With branches, which are predicted, the slot is loaded at once; with arithmetic it is not.
+        let (found, form) = if name.size() == 0 && at == begin {
+            let form = Form::new(kind, seen.units(), 0);
+            (search_node(record, form, word, key, core::hint::black_box(begin)), form)
         } else {
-            search_behind(record, kind, key, at)
+            let form = Form::new(kind, seen.units(), name.size());
+            (search_behind(record, form, name, word, key, begin), form)
         };
         let mut place = Below::default();
         if let Some(found) = &found
-            && has_hints(kind, (size >> EPOCH_BITS) as usize)
-            && let Some(hint) = record.get(hints_at(kind) + found.at)
+            && let Some(hints) = form.hints_at()
+            && let Some(hint) = record.get(hints + found.at)
         {
-            place = Below { hint: hint.load(Relaxed), parent: position, at: (hints_at(kind) + found.at) as u32 };
+            place = Below { hint: hint.load(Relaxed), parent: seen.position, at: (hints + found.at) as u32 };
         }
-        fence(Acquire);
-        if before & 1 != 0 || turn.load(Relaxed) != before || !self.is_live(position) {
+        if !self.is_unchanged(&seen, life) {
             return Step::Miss;
         }
         let Some(FoundSlot { index, word, .. }) = found else { return Step::Miss };
-        self.warm(unit);
+        self.warm(seen.unit);
         Step::Down { index, word, position: at, place }
     }
 
@@ -256,8 +277,6 @@ impl NodeCache<'_> {
         // emptied since the lookup saw it, another record may be there.
         if self.lives.load(Relaxed) == life
             && self.is_live(below.parent)
-            && let Some([at, ..]) = self.record(below.parent, RECORD_WORDS / UNIT_WORDS)
-            && at.load(Relaxed) == below.parent
             && let Some(hint) = self.log.get(self.start_of(below.parent) + below.at as usize)
         {
             hint.store(position, Relaxed);
@@ -265,7 +284,30 @@ impl NodeCache<'_> {
     }
 }
 
+/// Looks in a node, to which `word` leads, for the slot of the key's byte at position `at`.
+#[expect(clippy::inline_always, reason = "as for the search of a byte")]
+#[inline(always)]
+fn search_node(record: &[AtomicU32], form: Form, word: Slot, key: &[u8], at: usize) -> Option<FoundSlot> {
+    let byte = *key.get(at)?;
+    if word.is_special() {
+        // A slot that cannot be the byte's: this copy lacks the slot that was appended behind it.
+        search_floor(record, form, byte).filter(|found| found.word.may_cover(byte))
+    } else {
+        search(record, form, byte)
+    }
+}
+
+/// The same, if bytes lie between `begin` and the node's position.
 #[inline(never)]
-fn search_behind(record: &[AtomicU32], kind: NodeType, key: &[u8], at: usize) -> Option<FoundSlot> {
-    search(record, kind, *key.get(at)?)
+fn search_behind(
+    record: &[AtomicU32],
+    form: Form,
+    name: Name,
+    word: Slot,
+    key: &[u8],
+    begin: usize,
+) -> Option<FoundSlot> {
+    let header = header_of(record, form, name);
+    let fits = header.compare(begin, key) == Compared::Fits;
+    search_node(record, form, word, key, usize::from(header.position)).filter(|_| fits)
 }

@@ -20,23 +20,30 @@
 //! Atomic words from the host, all of them accounted for ([`Usage`]):
 //!
 //! ```text
-//!         ┌─────────┬──────┬──────────────────────────────────────────────────┐
-//!         │ buckets │ heat │ log: a ring                                      │
-//!         │ (chain) │      │     head ─► oldest ... newest ─► tail            │
-//!         └─────────┴──────┴──────────────────────────────────────────────────┘
-//!  record 0          4      8       12     16           24       32
-//!        ┌──────────┬──────┬───────┬──────┬────────────┬────────┬─────────┬───────┬───────┐
-//!        │ position │ turn │ older │ size │ slot to it │ header │ numbers │ slots │ hints │
-//!        └──────────┴──────┴───────┴──────┴────────────┴────────┴─────────┴───────┴───────┘
-//!                               and epoch
+//!         ┌─────────┬──────┬──────────────────────────────────────────┬───────┐
+//!         │ buckets │ heat │ log: a ring                              │ turns │
+//!         │ (chain) │      │     head ─► oldest ... newest ─► tail    │       │
+//!         └─────────┴──────┴──────────────────────────────────────────┴───────┘
+//!  record 0       4      8                      16
+//!        ┌───────┬──────┬──────────────────────┬────────────────┬─────────┬───────┬───────┐
+//!        │ older │ size │ name: slot to it,    │ bytes in front │ numbers │ slots │ hints │
+//!        │       │ epoch│ position, their size │ (8 or none)    │         │       │       │
+//!        └───────┴──────┴──────────────────────┴────────────────┴─────────┴───────┴───────┘
 //! ```
 //!
 //! Positions count on and on, in units of 16 bytes. Records of one bucket are linked from newer to older.
 //!
-//! Slots of nodes with four or eight lie as they do in the node ("record"). Those of larger ones lie in a hash table
-//! with linear probing that is as large as the node, by their bytes, so that the place of a byte follows from the byte.
-//! The *numbers*, a byte each, say which slot of the node it is. Nodes that have mostly nodes below have *hints*: where
-//! each child's record is. A hint saves the look into a bucket, a cache line that nothing else brings.
+//! **Slots.** Up to eight lie as they do in the node, and a record has room only for those that were in use (a *list*).
+//! If one more comes, a larger record replaces it, with room for all slots of the node or for eight. More than eight
+//! slots lie in a hash table with linear probing that is as large as the node, by their bytes, so that the place of a
+//! byte follows from the byte. The *numbers*, a byte each, say which slot of the node it is. Which form a record has
+//! follows from its size. Tables of nodes that have mostly nodes below have *hints*: where each child's record is. A
+//! hint saves the look into a bucket, a cache line that nothing else brings.
+//!
+//! **Bytes.** A node of 60 M random keys has four slots on average, so what a record has besides slots counts. A head of
+//! 32 bytes (position, turn, and a header of its own) with room for four or eight slots took 1,348 MB for them, this one
+//! 1,067 MB. Turns are few words that records have in common: a change of one makes look-ups of its like miss for an
+//! instant.
 //!
 //! # Memory that is far
 //!
@@ -57,9 +64,9 @@ mod lookup;
 mod record;
 
 pub use lookup::{Route, Walk};
-pub use record::{COPY_BYTES, EPOCH_BITS};
+pub use record::{COPY_BYTES, COPY_BYTES_MIN, EPOCH_BITS};
 
-use super::slot::{Node, Slot};
+use super::slot::{BYTES_MAX, Node, NodeType, Slot};
 use crate::layout::divisor::Divisor;
 use core::sync::atomic::{
     AtomicU32,
@@ -68,14 +75,13 @@ use core::sync::atomic::{
 };
 use log::{BLOCK_UNITS, Writer};
 use lookup::LEVELS_MAX;
-use record::{
-    EPOCH_MASK, RECORD_WORDS, UNIT_WORDS, epoch_of, fill_slots, is_hashed, patching, set_slot, sized, units_hinted,
-    units_in, units_of,
-};
+use record::{EPOCH_MASK, Form, LIST_SLOTS_MAX, Name, UNIT_WORDS, epoch_of, fill, header_of, listed, set_slot, sized};
 use spin::Mutex;
 
-/// Log units per bucket: about two of the smallest records.
+/// Log units per bucket: two or three of the smallest records.
 const UNITS_PER_BUCKET: usize = 8;
+/// Records that have a turn in common.
+const TURNS: usize = 64;
 /// Records one insertion moves to the tail.
 pub const MOVES_MAX: usize = 8;
 /// Positions start again, with an empty log, before they wrap around.
@@ -99,7 +105,7 @@ pub struct Usage {
     pub used_bytes: u64,
     /// Bytes of the log that were never used or are free again.
     pub free_bytes: u64,
-    /// Bytes of the buckets, and of what says how warm records are.
+    /// Bytes of the buckets, of the turns, and of what says how warm records are.
     pub bucket_bytes: u64,
     /// Bytes that are neither.
     pub slack_bytes: u64,
@@ -109,6 +115,14 @@ pub struct Usage {
     pub moves: u64,
 }
 
+/// A copy, as its writer sees it.
+struct Copied<'s> {
+    unit: usize,
+    record: &'s [AtomicU32],
+    name: Name,
+    form: Form,
+}
+
 /// Copies of nodes, shared by everything that runs on a compute node. See the [module](self).
 pub struct NodeCache<'s> {
     budget_words: usize,
@@ -116,6 +130,8 @@ pub struct NodeCache<'s> {
     /// Heat of the record that begins in each [`HEAT_UNITS`] of the log.
     heat: &'s [AtomicU32],
     log: &'s [AtomicU32],
+    /// Of the records that begin in each of as many units: odd while one of them is being changed. None without a log.
+    turns: Option<&'s [AtomicU32; TURNS]>,
     /// By the units of the log.
     by_units: Divisor,
     /// Oldest record, and where the next one goes.
@@ -139,19 +155,20 @@ impl<'s> NodeCache<'s> {
     pub fn new(storage: &'s [AtomicU32]) -> Self {
         // As many units as there is room for with their buckets.
         const BLOCK_WORDS: usize = BLOCK_UNITS * UNIT_WORDS + BLOCK_UNITS / UNITS_PER_BUCKET + 1;
-        let units = storage.len() / BLOCK_WORDS * BLOCK_UNITS;
+        let units = storage.len().saturating_sub(TURNS) / BLOCK_WORDS * BLOCK_UNITS;
         let mut units = units.min(LOG_UNITS_MAX);
         if units < LOG_UNITS_MIN {
             units = 0;
         }
         let (buckets, rest) = storage.split_at((units / UNITS_PER_BUCKET).min(storage.len()));
         let (heat, rest) = rest.split_at((units / BLOCK_UNITS).min(rest.len()));
-        let (log, _) = rest.split_at((units * UNIT_WORDS).min(rest.len()));
+        let (log, rest) = rest.split_at((units * UNIT_WORDS).min(rest.len()));
         let cache = Self {
             budget_words: storage.len(),
             buckets,
             heat,
             log,
+            turns: rest.first_chunk().filter(|_| units > 0),
             by_units: Divisor::new((log.len() / UNIT_WORDS) as u32),
             head: AtomicU32::new(0),
             tail: AtomicU32::new(0),
@@ -237,54 +254,93 @@ impl<'s> NodeCache<'s> {
         if !self.enter(epoch) {
             return;
         }
-        if let Some(position) = self.find(to.target()) {
-            let Some(record) = self.record(position, units_of(kind)) else { return };
-            if epoch_of(record) <= epoch & EPOCH_MASK {
-                // The place may have had another node of the same type: everything of the record is replaced.
-                let (header, units) = (node.header.word(), units_in(record));
-                self.discount(position, units);
-                self.count(header, units);
-                patching(record, |record| {
-                    let [_, _, _, size, _, _, low, high, ..] = record else { return };
-                    low.store(header as u32, Relaxed);
-                    high.store((header >> 32) as u32, Relaxed);
-                    size.store(sized(units, epoch), Relaxed);
-                    fill_slots(record, node);
-                });
-            }
-            return;
-        }
-        let (mut leaves, mut nodes) = (0, 0);
-        for slot in node.slots() {
+        let (mut leaves, mut nodes, mut end) = (0, 0, 1);
+        for (slot, number) in node.slots().zip(1..) {
             leaves += u32::from(slot.is_leaf());
             nodes += u32::from(slot.below().is_some());
+            end = if slot.is_empty() { end } else { number };
         }
-        let units = if is_hashed(kind) && nodes > leaves { units_hinted(kind) } else { units_of(kind) };
-        if !self.make_room(&mut writer, units, self.moves_max) {
+        let form = Form::for_slots(kind, node.header.size, end, nodes > leaves);
+        let name = Name::new(to.target(), &node.header);
+        let slots = node.slots().enumerate().filter(|(_, slot)| !slot.is_empty());
+        let mut heat = 0;
+        if let Some(old) = self.find(to.target()) {
+            let Some(was) = self.copy_at(old, kind) else { return };
+            if epoch_of(was.record) > epoch & EPOCH_MASK {
+                return;
+            }
+            // The place may have had another node of the same type: everything of the record is replaced.
+            if was.form.takes(form) {
+                let units = was.form.units as u32;
+                self.discount(old, units);
+                self.count(node.header.position, units);
+                self.change(was.unit, || {
+                    name.store(was.record);
+                    was.record.iter().skip(1).take(1).for_each(|size| size.store(sized(units, epoch), Relaxed));
+                    fill(was.record, was.form, node.header.bytes, slots);
+                });
+                return;
+            }
+            heat = self.heat_of(old);
+            self.drop_copy(old, &was);
+        }
+        self.append(&mut writer, (name, form, node.header.bytes), (epoch, heat), slots);
+    }
+
+    /// Appends a record: of a node of that name, with these bytes in front.
+    fn append(
+        &self,
+        writer: &mut Writer,
+        (name, form, front): (Name, Form, [u8; BYTES_MAX]),
+        (epoch, heat): (u32, u32),
+        slots: impl Iterator<Item = (usize, Slot)>,
+    ) {
+        if !self.make_room(writer, form.units, self.moves_max) {
             return;
         }
         let position = self.tail.load(Relaxed);
-        let Some(record) = self.record(position, units) else { return };
-        let header = node.header.word();
-        let target = to.target();
-        let words = [
-            position,
-            0,
-            0,
-            sized(units as u32, epoch),
-            target as u32,
-            (target >> 32) as u32,
-            header as u32,
-            (header >> 32) as u32,
-        ];
-        for (place, word) in record.iter().zip(words) {
-            place.store(word, Relaxed);
-        }
-        record.iter().skip(RECORD_WORDS).for_each(|place| place.store(0, Relaxed));
-        fill_slots(record, node);
-        self.set_heat(position, 0);
-        self.count(header, units as u32);
-        self.link(record, target, position);
+        let Some(record) = self.record(position, form.units) else { return };
+        let [_, size, ..] = record else { return };
+        let hints = form.hints_at().and_then(|hints| record.get(hints..));
+        hints.into_iter().flatten().for_each(|place| place.store(0, Relaxed));
+        size.store(sized(form.units as u32, epoch), Relaxed);
+        name.store(record);
+        fill(record, form, front, slots);
+        self.set_heat(position, heat);
+        self.count(name.position(), form.units as u32);
+        self.link(record, name.target(), position);
+    }
+
+    /// The copy at `position`, which is of a node of `kind`.
+    fn copy_at(&self, position: u32, kind: NodeType) -> Option<Copied<'s>> {
+        let unit = self.unit_of(position);
+        let [_, size, low, high, ..] = self.record_at(unit)? else { return None };
+        let name = Name::load(low, high);
+        let form = Form::new(kind, (size.load(Relaxed) >> EPOCH_BITS) as usize, name.size());
+        Some(Copied { unit, record: self.record(position, form.units)?, name, form })
+    }
+
+    /// Drops a copy: nobody finds it any more. Its record stays until it is the oldest.
+    fn drop_copy(&self, position: u32, copy: &Copied<'_>) {
+        self.discount(position, copy.form.units as u32);
+        self.change(copy.unit, || Name::NONE.store(copy.record));
+    }
+
+    /// What says whether the record that begins at `unit` of the log is being changed.
+    #[inline]
+    fn turn(&self, unit: usize) -> Option<&'s AtomicU32> {
+        Some(&self.turns?[unit % TURNS])
+    }
+
+    /// Changes a record that readers may be reading.
+    fn change<R>(&self, unit: usize, change: impl FnOnce() -> R) -> R {
+        let Some(turn) = self.turn(unit) else { return change() };
+        let before = turn.load(Relaxed);
+        turn.store(before.wrapping_add(1), Relaxed);
+        fence(Release);
+        let result = change();
+        turn.store(before.wrapping_add(2), Release);
+        result
     }
 
     /// Notes that slot `index` of the node that `owner` leads to had `word` when an operation of `epoch` READ it. A
@@ -298,15 +354,30 @@ impl<'s> NodeCache<'s> {
         if self.log.is_empty() || index >= kind.slots() {
             return;
         }
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         if self.era.load(Relaxed) != era_of(epoch) {
             return;
         }
         let Some(position) = self.find(owner.target()) else { return };
-        let Some(record) = self.record(position, units_of(kind)) else { return };
-        if epoch_of(record) <= epoch & EPOCH_MASK {
-            patching(record, |record| set_slot(record, kind, index, word));
+        let Some(copy) = self.copy_at(position, kind) else { return };
+        let seen = epoch_of(copy.record);
+        if seen > epoch & EPOCH_MASK {
+            return;
         }
+        let has_place = self.change(copy.unit, || set_slot(copy.record, copy.form, index, word));
+        if has_place || copy.form.is_table() {
+            return;
+        }
+        // What grows once gets room for all slots, or for as many as a list may have.
+        let front = header_of(copy.record, copy.form, copy.name).bytes;
+        let slots = listed(copy.record, copy.form);
+        let nodes = slots.iter().chain([&word]).filter(|slot| slot.below().is_some()).count();
+        let end = if index < LIST_SLOTS_MAX { kind.slots().min(LIST_SLOTS_MAX) } else { index + 1 };
+        let form = Form::for_slots(kind, copy.name.size(), end, 2 * nodes > LIST_SLOTS_MAX);
+        let heat = self.heat_of(position);
+        self.drop_copy(position, &copy);
+        let slots = slots.into_iter().enumerate().chain([(index, word)]).filter(|(_, slot)| !slot.is_empty());
+        self.append(&mut writer, (copy.name, form, front), (seen, heat), slots);
     }
 
     /// Forgets everything.
@@ -328,7 +399,10 @@ impl<'s> NodeCache<'s> {
     pub fn usage(&self) -> Usage {
         let writer = self.writer.lock();
         let used = u64::from(self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))) * UNIT_WORDS as u64 * 4;
-        let (log_bytes, bucket_bytes) = (self.log.len() as u64 * 4, (self.buckets.len() + self.heat.len()) as u64 * 4);
+        let (log_bytes, bucket_bytes) = (
+            self.log.len() as u64 * 4,
+            (self.buckets.len() + self.heat.len() + self.turns.map_or(0, |turns| turns.len())) as u64 * 4,
+        );
         Usage {
             budget_bytes: self.budget_words as u64 * 4,
             used_bytes: used,

@@ -22,7 +22,7 @@ use dm_core::index::Index;
 use dm_core::lane::Lane;
 use dm_core::memory::chunks::{self, Tally};
 use dm_core::operation::{Census, Part};
-use dm_core::radix::cache::COPY_BYTES;
+use dm_core::radix::cache::COPY_BYTES_MIN;
 use dm_core::remote::NodeGeometry;
 use dm_core::remote::catalog::IndexNumber;
 use dm_core::verbs::{Assumptions, Guarantees, NodeId};
@@ -236,8 +236,8 @@ pub(super) fn warm_key(plan: &Plan, records: u64) -> Warm<impl Fn(u64, &mut [u8]
     // Nodes of a radix tree may have no more than two records each. Only the look-ups of all records reach them all.
     let each = kinds::is_radix(&plan.parameters);
     let positions = if each {
-        // As many nodes as fit in the cache; more would only displace each other.
-        records.min(plan.spending.cache_bytes / COPY_BYTES[0] as u64)
+        // As many nodes as fit in the cache, by two records each; more would only displace each other.
+        records.min(2 * (plan.spending.cache_bytes / COPY_BYTES_MIN as u64))
     } else {
         records.div_ceil(WARM_RECORDS)
     };
