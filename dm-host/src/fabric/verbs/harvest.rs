@@ -84,16 +84,20 @@ impl VerbsFabric {
         self.release(lanes, lane, elapsed_ns);
     }
 
-    /// Counts one completion of a lane. With the last one, READ payloads and answers of calls go to the scratch.
+    /// Counts one completion of a lane, and ends its submit with the last one.
     #[inline]
     pub(super) fn release(&mut self, lanes: &[Lane<'_>], at: usize, elapsed_ns: u32) {
         let track = &mut self.tracks[at];
         track.pending = track.pending.saturating_sub(1);
-        if track.pending > 0 {
-            return;
+        if track.pending == 0 {
+            self.finish(lanes, at, elapsed_ns);
         }
+    }
+
+    /// Ends the submit of a lane: READ payloads and answers of calls go to the scratch.
+    fn finish(&mut self, lanes: &[Lane<'_>], at: usize, elapsed_ns: u32) {
         let Some(lane) = lanes.get(at) else { return };
-        let (port, track) = (lane.port(), *track);
+        let (port, track) = (lane.port(), self.tracks[at]);
         let Some(copy) = self.blocks.get(track.block) else { return };
         let requests = port.requests();
         port.finish_by_copy(u64::from(elapsed_ns), |scratch| {
