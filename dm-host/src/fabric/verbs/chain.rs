@@ -136,16 +136,23 @@ impl VerbsFabric {
     /// Makes sure that `count` requests can be posted to `node`.
     #[inline]
     pub(super) fn prepare(&mut self, lanes: &[Lane<'_>], node: usize, count: usize) -> Result<(), Status> {
-        if node >= self.links.len() {
-            return Err(Status::Refused);
+        match self.links.get(node) {
+            Some(link) if link.takes(count) => Ok(()),
+            Some(_) => self.make_ready(lanes, node, count),
+            None => Err(Status::Refused),
         }
+    }
+
+    /// Waits until `count` requests can be posted to `node`, and connects its queue pair if there is none.
+    #[cold]
+    fn make_ready(&mut self, lanes: &[Lane<'_>], node: usize, count: usize) -> Result<(), Status> {
         loop {
             let link = &mut self.links[node];
             if let Some(status) = link.refusal() {
                 link.fail(Instant::now());
                 return Err(status);
             }
-            if link.is_up() && link.outstanding() + count <= link.depth() {
+            if link.takes(count) {
                 return Ok(());
             }
             if !link.is_up() && !link.is_failing() {

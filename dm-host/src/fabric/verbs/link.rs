@@ -237,6 +237,12 @@ impl Link {
         self.peer.is_down().then_some(Status::NodeDown)
     }
 
+    /// Whether `count` requests can be posted now.
+    #[inline]
+    pub(super) fn takes(&self, count: usize) -> bool {
+        self.refusal().is_none() && self.is_up() && self.outstanding() + count <= self.depth()
+    }
+
     /// The status of a request that may have taken effect. If the peer is down, the status says so.
     pub(super) fn flushed(&self) -> Status {
         if self.peer.is_down() { Status::NodeDown } else { Status::Flushed }
