@@ -95,7 +95,7 @@ struct Track {
 }
 
 /// Least requests in a send queue: a full submit, beside the requests that may wait there without a completion to come,
-/// which are less than a quarter of the queue (`build` in `chain`). A power of two, as every depth is.
+/// which are less than a quarter of the queue (`end` in `chain`). A power of two, as every depth is.
 const QUEUE_REQUESTS_MIN: u32 = 4 * OUTBOX_REQUESTS as u32;
 
 /// One worker's access to the memory nodes of a pool. Rust drops the fields in this order: queue pairs before the

@@ -1,9 +1,9 @@
-//! Turns a lane's submit into work requests: one linked list and one doorbell per memory node.
+//! Turns a lane's submit into work requests, in one walk over them: one linked list and one doorbell per memory node.
 
 use super::ids::work_id;
-use super::link::{ANSWER_BYTES, NOBODY, Slot};
+use super::link::{ANSWER_BYTES, Link, NOBODY, Slot};
 use super::mlx5::Masks;
-use super::{Masked, VerbsFabric};
+use super::{Masked, Track, VerbsFabric};
 use dm_core::lane::Lane;
 use dm_core::port::OUTBOX_REQUESTS;
 use dm_core::verbs::{Completion, Flags, INLINE_BYTES_MAX, Label, Request, Space, Status, Verb};
@@ -30,7 +30,7 @@ impl Work {
         })
     }
 
-    /// Writes what request `index` does and to which memory: all but its name, its flags and its local memory.
+    /// Writes what request `index` does and to which memory: all that [`Work::link`] does not.
     #[inline]
     fn aim(&mut self, index: usize, request: &Request, remote_addr: u64, rkey: u32) {
         let work = &mut self.requests[index];
@@ -57,6 +57,19 @@ impl Work {
             }
         }
     }
+
+    /// Writes the id, the flags and the local memory of request `index`, and that the one behind it follows.
+    #[inline]
+    fn link(&mut self, index: usize, id: u64, piece: ibv_sge, flags: u32) {
+        let next = self.requests.as_mut_ptr().wrapping_add(index + 1);
+        let work = &mut self.requests[index];
+        self.pieces[index] = piece;
+        work.wr_id = id;
+        work.sg_list = &raw mut self.pieces[index];
+        work.num_sge = i32::from(piece.length > 0);
+        work.send_flags = flags;
+        work.next = next;
+    }
 }
 
 impl VerbsFabric {
@@ -75,22 +88,25 @@ impl VerbsFabric {
             }
             return;
         }
+        let track = self.tracks[at];
+        let copy = &self.blocks[track.block];
+        let link = &mut self.links[node];
+        let inline_max = link.inline_bytes();
         // A chain ends at the first request that cannot be posted; those before it are posted all the same.
         let mut count = 0;
         // The part of the chain that will be reported: up to the last request that the lane waits for.
         let mut waited = 0;
         // Masked atomics are posted by other calls, and so is all of their chain, to stay one chain.
         let mut masked = false;
-        let inline_max = self.links[node].inline_bytes();
         while let Some(&position) = positions.get(count) {
             let request = &requests[usize::from(position)];
-            let target = if request.label == Label::Closed && self.links[node].credits.is_left(lanes[at].id()) {
+            let target = if request.label == Label::Closed && link.credits.is_left(lanes[at].id()) {
                 Err(Status::Flushed)
             } else {
-                self.target(node, at, request)
+                target(link, &track, self.masked, request)
             };
-            match target {
-                Ok((address, key)) => self.work.aim(count, request, address, key),
+            let (address, key) = match target {
+                Ok(aim) => aim,
                 Err(status) => {
                     complete(position, status);
                     for &position in &positions[count + 1..] {
@@ -98,24 +114,42 @@ impl VerbsFabric {
                     }
                     break;
                 }
+            };
+            self.work.aim(count, request, address, key);
+            let number = link.next + count as u64;
+            let slot = link.position(number);
+            let swapped = request.verb == Verb::MaskedCas && self.masked == Masked::Swapped;
+            link.slots[slot] = Slot { lane: at as u16, position, atomic: is_atomic(request), swapped };
+            let inline = request.flags.contains(Flags::INLINE);
+            let answer = slot * ANSWER_BYTES;
+            if inline {
+                link.answers.put(answer, &request.inline_payload()[..request.bytes as usize]);
             }
+            let (addr, lkey) = if is_atomic(request) || inline {
+                (link.answers.address(answer), link.answers.local_key())
+            } else {
+                (copy.address(track.at + request.local as usize), copy.local_key())
+            };
+            let stays = stays(request, inline_max);
+            let fence = if request.flags.contains(Flags::FENCE) { ibv_send_flags::IBV_SEND_FENCE.0 } else { 0 };
+            let by_value = if stays { 0 } else { ibv_send_flags::IBV_SEND_INLINE.0 };
+            let id = work_id(node, link.epoch, number);
+            self.work.link(count, id, ibv_sge { addr, length: request.bytes, lkey }, fence | by_value);
             masked |= request.verb == Verb::MaskedCas;
             count += 1;
-            let waits = request.flags.contains(Flags::SIGNALED)
-                || (stays(request, inline_max) && !request.flags.contains(Flags::INLINE));
+            let waits = request.flags.contains(Flags::SIGNALED) || (stays && !inline);
             waited = if waits { count } else { waited };
         }
         if count == 0 {
             return;
         }
-        self.build(node, at, requests, &positions[..count], waited);
-        let link = &mut self.links[node];
-        let Work { requests, masks, .. } = &mut *self.work;
-        let list = &mut requests[..count];
-        // SAFETY: linked by `build`, in order, the last one to nothing; the pieces are in `work`. The memory they name is
-        // this lane's copy and these slots' answers, registered, and not touched before the requests have completed: a
-        // lane's copy is written at its next post, which waits for `pending` to be 0, and a slot is used again when its
-        // request has completed.
+        let Work { requests: works, masks, .. } = &mut *self.work;
+        let list = &mut works[..count];
+        end(list, link, waited);
+        // SAFETY: linked by `Work::link`, in order, the last one to nothing by `end`; the pieces are in `work`. The memory
+        // they name is this lane's copy and these slots' answers, registered, and not touched before the requests have
+        // completed: a lane's copy is written at its next post, which waits for `pending` to be 0, and a slot is used again
+        // when its request has completed.
         let posted = link.pair().map_or(Err(0), |pair| unsafe {
             if masked { pair.post_masked(list, &masks[..count]) } else { pair.post(list) }
         });
@@ -163,99 +197,71 @@ impl VerbsFabric {
             self.harvest(lanes);
         }
     }
+}
 
-    /// Where a request goes, as the device wants it: address and key; or why it cannot be posted.
-    #[inline]
-    fn target(&self, node: usize, at: usize, request: &Request) -> Result<(u64, u32), Status> {
-        let local = u64::from(request.local) + u64::from(request.bytes);
-        let inline = request.flags.contains(Flags::INLINE);
-        match request.verb {
-            Verb::Read | Verb::Write if inline && request.bytes as usize > INLINE_BYTES_MAX => {
-                return Err(Status::Refused);
-            }
-            Verb::Read | Verb::Write if !inline && local > self.tracks[at].bytes as u64 => return Err(Status::Refused),
-            Verb::MaskedCas if self.masked == Masked::No || !self.links[node].takes_masked() => {
-                return Err(Status::Unsupported);
-            }
-            Verb::Cas | Verb::MaskedCas | Verb::FetchAdd if request.bytes != 8 || !request.offset.is_multiple_of(8) => {
-                return Err(Status::Refused);
-            }
-            Verb::Read | Verb::Write | Verb::Cas | Verb::MaskedCas | Verb::FetchAdd => {}
-            _ => return Err(Status::Unsupported),
-        }
-        let welcome = self.links[node].peer().welcome();
-        match request.space {
-            Space::Host => {
-                let key = welcome.key(request.offset, request.bytes).ok_or(Status::Refused)?;
-                // The offset is inside the region, whose end is an address.
-                Ok((welcome.base + request.offset, key))
-            }
-            Space::Device if welcome.device_bytes == 0 => Err(Status::Unsupported),
-            Space::Device => {
-                let end = request.offset.checked_add(u64::from(request.bytes));
-                let inside = end.is_some_and(|end| end <= u64::from(welcome.device_bytes));
-                if inside { Ok((request.offset, welcome.device_key)) } else { Err(Status::Refused) }
-            }
-        }
+/// Ends a list of requests, of which the first `waited` are reported to their lane: the last of these is signaled.
+#[inline]
+fn end(list: &mut [ibv_send_wr], link: &mut Link, waited: usize) {
+    for index in waited..list.len() {
+        let slot = link.position(link.next + index as u64);
+        link.slots[slot].lane = NOBODY;
     }
-
-    /// Completes the work requests of a chain, whose targets are written already, and writes its slots.
-    #[inline]
-    fn build(&mut self, node: usize, at: usize, requests: &[Request], positions: &[u8], waited: usize) {
-        let track = self.tracks[at];
-        let copy = &self.blocks[track.block];
-        let link = &mut self.links[node];
-        let inline_max = link.inline_bytes();
-        let Work { requests: works, pieces, .. } = &mut *self.work;
-        // From the last to the first, so that each knows where the next one is.
-        let mut next: *mut ibv_send_wr = ptr::null_mut();
-        for (index, &position) in positions.iter().enumerate().rev() {
-            let request = &requests[usize::from(position)];
-            let number = link.next + index as u64;
-            let atomic = matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd);
-            let lane = if index < waited { at as u16 } else { NOBODY };
-            let slot = link.position(number);
-            let swapped = request.verb == Verb::MaskedCas && self.masked == Masked::Swapped;
-            link.slots[slot] = Slot { lane, position, atomic, swapped };
-
-            let mut flags = 0;
-            if index + 1 == waited {
-                flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
-            }
-            if request.flags.contains(Flags::FENCE) {
-                flags |= ibv_send_flags::IBV_SEND_FENCE.0;
-            }
-            if !stays(request, inline_max) {
-                flags |= ibv_send_flags::IBV_SEND_INLINE.0;
-            }
-            let inline = request.flags.contains(Flags::INLINE);
-            let answer = slot * ANSWER_BYTES;
-            if inline {
-                link.answers.put(answer, &request.inline_payload()[..request.bytes as usize]);
-            }
-            let piece = &mut pieces[index];
-            *piece = if atomic || inline {
-                ibv_sge { addr: link.answers.address(answer), length: request.bytes, lkey: link.answers.local_key() }
-            } else {
-                let addr = copy.address(track.at + request.local as usize);
-                ibv_sge { addr, length: request.bytes, lkey: copy.local_key() }
-            };
-            let work = &mut works[index];
-            work.wr_id = work_id(node, link.epoch, number);
-            work.sg_list = piece;
-            work.num_sge = i32::from(request.bytes > 0);
-            work.send_flags = flags;
-            work.next = next;
-            next = work;
-        }
-        // The next signaled request drains the requests behind the last signaled one. If there was no signaled request
-        // for long, one that no lane waits for is signaled.
-        link.unsignaled = if waited > 0 { 0 } else { link.unsignaled } + (positions.len() - waited) as u32;
-        if link.unsignaled as usize >= link.depth() / 4 {
-            works[positions.len() - 1].send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
+    if let Some(last) = waited.checked_sub(1) {
+        list[last].send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
+        link.unsignaled = 0;
+    }
+    // The next signaled request drains the requests behind the last signaled one. If there was no signaled request for
+    // long, one that no lane waits for is signaled.
+    link.unsignaled += (list.len() - waited) as u32;
+    let drains = link.unsignaled as usize >= link.depth() / 4;
+    if let Some(last) = list.last_mut() {
+        last.next = ptr::null_mut();
+        if drains {
+            last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
             link.unsignaled = 0;
         }
     }
+}
+
+/// Where a request goes, as the device wants it: address and key; or why it cannot be posted.
+#[inline]
+fn target(link: &Link, track: &Track, masked: Masked, request: &Request) -> Result<(u64, u32), Status> {
+    let local = u64::from(request.local) + u64::from(request.bytes);
+    let inline = request.flags.contains(Flags::INLINE);
+    match request.verb {
+        Verb::Read | Verb::Write if inline && request.bytes as usize > INLINE_BYTES_MAX => {
+            return Err(Status::Refused);
+        }
+        Verb::Read | Verb::Write if !inline && local > track.bytes as u64 => return Err(Status::Refused),
+        Verb::MaskedCas if masked == Masked::No || !link.takes_masked() => {
+            return Err(Status::Unsupported);
+        }
+        Verb::Cas | Verb::MaskedCas | Verb::FetchAdd if request.bytes != 8 || !request.offset.is_multiple_of(8) => {
+            return Err(Status::Refused);
+        }
+        Verb::Read | Verb::Write | Verb::Cas | Verb::MaskedCas | Verb::FetchAdd => {}
+        _ => return Err(Status::Unsupported),
+    }
+    let welcome = link.peer().welcome();
+    match request.space {
+        Space::Host => {
+            let key = welcome.key(request.offset, request.bytes).ok_or(Status::Refused)?;
+            // The offset is inside the region, whose end is an address.
+            Ok((welcome.base + request.offset, key))
+        }
+        Space::Device if welcome.device_bytes == 0 => Err(Status::Unsupported),
+        Space::Device => {
+            let end = request.offset.checked_add(u64::from(request.bytes));
+            let inside = end.is_some_and(|end| end <= u64::from(welcome.device_bytes));
+            if inside { Ok((request.offset, welcome.device_key)) } else { Err(Status::Refused) }
+        }
+    }
+}
+
+/// Whether its result is a word that comes back.
+#[inline]
+fn is_atomic(request: &Request) -> bool {
+    matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
 }
 
 /// Whether the request needs the lane's copy or the slot until it completes.

@@ -5,6 +5,7 @@ use super::*;
 use crate::memory_node::verbs::call_wire::{CallMessage, REPLY_HEAD_BYTES, ReplyMessage};
 use crate::memory_node::verbs::planted::{Planted, with_planted};
 use dm_core::verbs::{CallAnswer, Callee};
+use std::cmp::Ordering;
 
 const N0: NodeId = NodeId(0);
 const WORD: u64 = 0x0102_0304_0506_0708;
@@ -87,6 +88,34 @@ fn a_send_queue_drains_though_nobody_waits() {
     for turn in 0..10_000 {
         run(&mut fabric, &lanes, &[Request::write_word(Label::Tool, N0, 0, turn).unsignaled()]);
         assert!(fabric.links[0].unsignaled as usize <= fabric.links[0].depth() / 4);
+    }
+}
+
+#[test]
+fn a_chain_is_reported_up_to_the_last_request_that_is_waited_for() {
+    let mut fabric = VerbsFabric::null(1 << 20).unwrap();
+    let mut scratch = [0; 64];
+    let lanes = [Lane::new(LaneId(0), &mut scratch)];
+    let (waited, tail) =
+        (Request::read(Label::Tool, N0, 0, 8, 0), Request::write_word(Label::Tool, N0, 8, 1).unsignaled());
+    let left = |fabric: &VerbsFabric| (fabric.links[0].outstanding(), fabric.links[0].unsignaled);
+    for (requests, still_posted) in [
+        (&[waited, tail, waited, tail, tail][..], 2),
+        // The next chain drains it.
+        (&[tail, waited][..], 0),
+        // A request that is refused ends its chain; those before it are posted.
+        (&[waited, tail, Request::read(Label::Tool, N0, 1 << 20, 8, 0), waited][..], 1),
+    ] {
+        let refused = requests.iter().position(|request| request.offset == 1 << 20).unwrap_or(requests.len());
+        for (position, completion) in run(&mut fabric, &lanes, requests).iter().enumerate() {
+            let expected = match position.cmp(&refused) {
+                Ordering::Less => Status::Ok,
+                Ordering::Equal => Status::Refused,
+                Ordering::Greater => Status::Flushed,
+            };
+            assert_eq!(completion.status, expected, "{position} of {requests:?}");
+        }
+        assert_eq!(left(&fabric), (still_posted, still_posted as u32));
     }
 }
 
