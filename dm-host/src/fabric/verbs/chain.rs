@@ -78,14 +78,9 @@ impl VerbsFabric {
         let Some(node) = positions.first().map(|&first| usize::from(requests[usize::from(first)].node.0)) else {
             return;
         };
-        let complete = |position: u8, status| {
-            let completion = Completion { status, ..Completion::default() };
-            lanes[at].port().complete(usize::from(position), completion);
-        };
+        let lane = &lanes[at];
         if let Err(status) = self.prepare(lanes, node, positions.len()) {
-            for &position in positions {
-                complete(position, status);
-            }
+            refuse(lane, positions, status);
             return;
         }
         let track = self.tracks[at];
@@ -100,7 +95,7 @@ impl VerbsFabric {
         let mut masked = false;
         while let Some(&position) = positions.get(count) {
             let request = &requests[usize::from(position)];
-            let target = if request.label == Label::Closed && link.credits.is_left(lanes[at].id()) {
+            let target = if request.label == Label::Closed && link.credits.is_left(lane.id()) {
                 Err(Status::Flushed)
             } else {
                 target(link, &track, self.masked, request)
@@ -108,10 +103,8 @@ impl VerbsFabric {
             let (address, key) = match target {
                 Ok(aim) => aim,
                 Err(status) => {
-                    complete(position, status);
-                    for &position in &positions[count + 1..] {
-                        complete(position, Status::Flushed);
-                    }
+                    refuse(lane, &[position], status);
+                    refuse(lane, &positions[count + 1..], Status::Flushed);
                     break;
                 }
             };
@@ -157,13 +150,8 @@ impl VerbsFabric {
         self.tracks[at].pending += waited.min(done) as u32;
         link.next += done as u64;
         if done < count {
-            for &position in &positions[done..count] {
-                complete(position, Status::Flushed);
-            }
-            link.fail(Instant::now());
-            if link.outstanding() == 0 {
-                self.finalize(lanes, node);
-            }
+            refuse(lane, &positions[done..count], Status::Flushed);
+            self.give_up(lanes, node);
         }
     }
 
@@ -220,6 +208,14 @@ fn end(list: &mut [ibv_send_wr], link: &mut Link, waited: usize) {
             last.send_flags |= ibv_send_flags::IBV_SEND_SIGNALED.0;
             link.unsignaled = 0;
         }
+    }
+}
+
+/// Completes requests that are not posted.
+#[cold]
+fn refuse(lane: &Lane<'_>, positions: &[u8], status: Status) {
+    for &position in positions {
+        lane.port().complete(usize::from(position), Completion { status, ..Completion::default() });
     }
 }
 

@@ -81,10 +81,7 @@ impl VerbsFabric {
         let sent = unsafe { link.send(work, buffer, message.len() as u32, signaled) };
         if !sent {
             link.credits.cancel(id);
-            link.fail(Instant::now());
-            if link.outstanding() == 0 {
-                self.finalize(lanes, node);
-            }
+            self.give_up(lanes, node);
             return Err(Status::Flushed);
         }
         link.next += 1;
@@ -155,6 +152,16 @@ impl VerbsFabric {
                 self.waiting_calls -= 1;
                 self.deliver(lanes, usize::from(waiter.lane), waiter.position, 0, Status::Unanswered, now);
             }
+        }
+    }
+
+    /// Lets a queue pair fail that takes no more requests.
+    #[cold]
+    pub(super) fn give_up(&mut self, lanes: &[Lane<'_>], node: usize) {
+        let link = &mut self.links[node];
+        link.fail(Instant::now());
+        if link.outstanding() == 0 {
+            self.finalize(lanes, node);
         }
     }
 

@@ -347,6 +347,7 @@ impl QueuePair {
     /// # Safety
     ///
     /// As [`QueuePair::post`].
+    #[inline(never)]
     pub(super) unsafe fn post_masked(
         &mut self,
         requests: &[ibv_send_wr],
