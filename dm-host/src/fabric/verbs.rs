@@ -78,7 +78,6 @@ use inbox::VerbsInbox;
 use link::{ANSWER_BYTES, Link};
 use memory::Block;
 use queue_pair::CompletionQueue;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,7 +111,7 @@ pub struct VerbsFabric {
     /// Room to build one message in.
     message: Box<[u8]>,
     /// Lanes that can go on, not reported yet.
-    ready: VecDeque<usize>,
+    ready: Vec<usize>,
     idle_polls: u32,
     capabilities: Capabilities,
     guarantees: Guarantees,
@@ -229,7 +228,7 @@ impl VerbsFabric {
             waiting_calls: 0,
             answer_wait: options.answer_wait.unwrap_or_else(|| answer_wait_of(profile)),
             message: vec![0; MESSAGE_BYTES].into_boxed_slice(),
-            ready: VecDeque::new(),
+            ready: Vec::new(),
             idle_polls: 0,
             capabilities,
             guarantees: profile.guarantees(),
@@ -467,9 +466,10 @@ impl<'m> Fabric<'m> for VerbsFabric {
     #[inline]
     fn poll(&mut self, lanes: &[Lane<'m>], ready: &mut dyn FnMut(usize)) {
         self.harvest(lanes);
-        while let Some(at) = self.ready.pop_front() {
+        for &at in &self.ready {
             ready(at);
         }
+        self.ready.clear();
     }
 }
 

@@ -118,7 +118,7 @@ impl VerbsFabric {
             }
         });
         drop(requests);
-        self.ready.push_back(at);
+        self.ready.push(at);
     }
 
     /// Reports what one completion says: about its own request, and about the unsignaled ones before it.
