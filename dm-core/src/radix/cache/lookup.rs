@@ -2,8 +2,8 @@
 
 use super::NodeCache;
 use super::record::{
-    EPOCH_BITS, EPOCH_MASK, Form, FoundSlot, HEAD_UNITS, HEAD_WORDS, LIST_SLOTS_MAX, Name, full, header_of, home,
-    search, search_above, search_floor,
+    EPOCH_BITS, EPOCH_MASK, Form, FoundSlot, HEAD_UNITS, HEAD_WORDS, LIST_SLOTS_MAX, Name, UNIT_WORDS, full, header_of,
+    home, search, search_above, search_floor,
 };
 use crate::mutants::{Mutant, planted};
 use crate::port::Fetch;
@@ -17,7 +17,7 @@ use core::sync::atomic::{
 /// Records a reader visits in one chain.
 const CHAIN_MAX: usize = 16;
 /// Copies of a level that have no more units than this are near the processor: a quarter of its second-level cache.
-const NEAR_UNITS: u32 = (256 << 10) / (4 * super::record::UNIT_WORDS as u32);
+const NEAR_UNITS: u32 = (256 << 10) / (4 * UNIT_WORDS as u32);
 /// Levels that a lookup follows: keys have no more bytes.
 pub(super) const LEVELS_MAX: usize = 64;
 

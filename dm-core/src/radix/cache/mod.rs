@@ -40,10 +40,10 @@
 //! follows from its size. Tables of nodes that have mostly nodes below have *hints*: where each child's record is. A
 //! hint saves the look into a bucket, a cache line that nothing else brings.
 //!
-//! **Bytes.** A node of 60 M random keys has four slots on average, so what a record has besides slots counts. A head of
-//! 32 bytes (position, turn, and a header of its own) with room for four or eight slots took 1,348 MB for them, this one
-//! 1,067 MB. Turns are few words that records have in common: a change of one makes look-ups of its like miss for an
-//! instant.
+//! **Bytes.** A node of 60 M random keys has four slots on average, so what a record has besides its slots counts. Copies
+//! that lead to all of these keys take 1,037 MB, tables included. Heads of 32 bytes, with position, turn and a header of
+//! their own, and room for four or eight slots took more than 1,348 MB. Units of 8 bytes instead of 16 would take 986 MB.
+//! Turns are few words that all records share: while one of them is changed, look-ups in others of its turn miss, too.
 //!
 //! # Memory that is far
 //!
@@ -80,7 +80,7 @@ use spin::Mutex;
 
 /// Log units per bucket: two or three of the smallest records.
 const UNITS_PER_BUCKET: usize = 8;
-/// Records that have a turn in common.
+/// Turns: records whose units differ by a multiple of this have one in common.
 const TURNS: usize = 64;
 /// Records one insertion moves to the tail.
 pub const MOVES_MAX: usize = 8;
@@ -130,7 +130,7 @@ pub struct NodeCache<'s> {
     /// Heat of the record that begins in each [`HEAT_UNITS`] of the log.
     heat: &'s [AtomicU32],
     log: &'s [AtomicU32],
-    /// Of the records that begin in each of as many units: odd while one of them is being changed. None without a log.
+    /// Odd while a record is being changed that begins at such a unit. None without a log.
     turns: Option<&'s [AtomicU32; TURNS]>,
     /// By the units of the log.
     by_units: Divisor,
