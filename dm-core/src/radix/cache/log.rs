@@ -104,11 +104,16 @@ impl<'s> NodeCache<'s> {
         chain.store(position, Release);
     }
 
+    /// Whether the log is large enough for a record of `units`.
+    pub(super) fn has_room_ever(&self, units: usize) -> bool {
+        units as u32 <= self.units() / 2
+    }
+
     /// Makes room for `units` at the tail, in one piece. `false`: the record is too large for the log.
     pub(super) fn make_room(&self, writer: &mut Writer, units: usize, moves: usize) -> bool {
         let mut moves = moves;
         let all = self.units();
-        if units as u32 > all / 2 {
+        if !self.has_room_ever(units) {
             return false;
         }
         if self.tail.load(Relaxed) >= POSITION_END {
@@ -119,6 +124,8 @@ impl<'s> NodeCache<'s> {
             let (head, tail) = (self.head.load(Relaxed), self.tail.load(Relaxed));
             let pad = Self::pad(tail, units as u32, all);
             if tail - head + pad + units as u32 <= all {
+                // Another writer may have moved the head, or emptied the log.
+                fence(Release);
                 self.pad_to(tail, pad);
                 return true;
             }
@@ -186,7 +193,7 @@ impl<'s> NodeCache<'s> {
         let Some(source) = self.record(from, size as usize) else { return false };
         let [_, _, low, high, ..] = source else { return false };
         let (name, warm) = (Name::load(low, high), self.heat_of(from));
-        // Neither padding nor a record that a larger one has replaced has a name. So no node has two records.
+        // Neither padding nor a record that a larger one has replaced has a name.
         if warm == 0 || name == Name::NONE {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::port::Fetch;
 use crate::radix::slot::{Compared, NodeType, Slot};
 use core::sync::atomic::{
     AtomicU32,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, Release},
     fence,
 };
 
@@ -279,7 +279,7 @@ impl NodeCache<'_> {
             && self.is_live(below.parent)
             && let Some(hint) = self.log.get(self.start_of(below.parent) + below.at as usize)
         {
-            hint.store(position, Relaxed);
+            hint.store(position, Release);
         }
     }
 }

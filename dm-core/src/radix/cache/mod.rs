@@ -78,10 +78,12 @@ use lookup::LEVELS_MAX;
 use record::{EPOCH_MASK, Form, LIST_SLOTS_MAX, Name, UNIT_WORDS, epoch_of, fill, header_of, listed, set_slot, sized};
 use spin::Mutex;
 
-/// Log units per bucket: two or three of the smallest records.
+/// Log units per bucket: four of the smallest records, two or three of those that are usual.
 const UNITS_PER_BUCKET: usize = 8;
-/// Turns: records whose units differ by a multiple of this have one in common.
-const TURNS: usize = 64;
+/// Words of storage per turn. With few turns, lines of them would be asked for again after every change.
+const WORDS_PER_TURN: usize = 512;
+/// The fewest and the most turns, powers of two.
+const TURNS: [usize; 2] = [16, 1024];
 /// Records one insertion moves to the tail.
 pub const MOVES_MAX: usize = 8;
 /// Positions start again, with an empty log, before they wrap around.
@@ -130,8 +132,8 @@ pub struct NodeCache<'s> {
     /// Heat of the record that begins in each [`HEAT_UNITS`] of the log.
     heat: &'s [AtomicU32],
     log: &'s [AtomicU32],
-    /// Odd while a record is being changed that begins at such a unit. None without a log.
-    turns: Option<&'s [AtomicU32; TURNS]>,
+    /// Odd while a record is being changed that begins at a unit of that number, modulo their count, a power of two.
+    turns: &'s [AtomicU32],
     /// By the units of the log.
     by_units: Divisor,
     /// Oldest record, and where the next one goes.
@@ -155,7 +157,9 @@ impl<'s> NodeCache<'s> {
     pub fn new(storage: &'s [AtomicU32]) -> Self {
         // As many units as there is room for with their buckets.
         const BLOCK_WORDS: usize = BLOCK_UNITS * UNIT_WORDS + BLOCK_UNITS / UNITS_PER_BUCKET + 1;
-        let units = storage.len().saturating_sub(TURNS) / BLOCK_WORDS * BLOCK_UNITS;
+        let [fewest, most] = TURNS;
+        let turns = (storage.len() / WORDS_PER_TURN).next_power_of_two().clamp(fewest, most);
+        let units = storage.len().saturating_sub(turns) / BLOCK_WORDS * BLOCK_UNITS;
         let mut units = units.min(LOG_UNITS_MAX);
         if units < LOG_UNITS_MIN {
             units = 0;
@@ -168,7 +172,7 @@ impl<'s> NodeCache<'s> {
             buckets,
             heat,
             log,
-            turns: rest.first_chunk().filter(|_| units > 0),
+            turns: rest.get(..turns).filter(|_| units > 0).unwrap_or_default(),
             by_units: Divisor::new((log.len() / UNIT_WORDS) as u32),
             head: AtomicU32::new(0),
             tail: AtomicU32::new(0),
@@ -179,6 +183,9 @@ impl<'s> NodeCache<'s> {
             writer: Mutex::new(Writer::default()),
             moves_max: MOVES_MAX,
         };
+        for turn in cache.turns {
+            turn.store(0, Relaxed);
+        }
         cache.clear();
         cache
     }
@@ -247,7 +254,8 @@ impl<'s> NodeCache<'s> {
     /// knew.
     pub fn insert(&self, to: Slot, node: &Node<'_>, epoch: u32) {
         let kind = node.header.kind;
-        if self.log.is_empty() {
+        // Readers know the type by the slot.
+        if self.log.is_empty() || to.below().is_none_or(|(below, _)| below != kind) {
             return;
         }
         let mut writer = self.writer.lock();
@@ -329,7 +337,7 @@ impl<'s> NodeCache<'s> {
     /// What says whether the record that begins at `unit` of the log is being changed.
     #[inline]
     fn turn(&self, unit: usize) -> Option<&'s AtomicU32> {
-        Some(&self.turns?[unit % TURNS])
+        self.turns.get(unit & self.turns.len().wrapping_sub(1))
     }
 
     /// Changes a record that readers may be reading.
@@ -374,6 +382,9 @@ impl<'s> NodeCache<'s> {
         let nodes = slots.iter().chain([&word]).filter(|slot| slot.below().is_some()).count();
         let end = if index < LIST_SLOTS_MAX { kind.slots().min(LIST_SLOTS_MAX) } else { index + 1 };
         let form = Form::for_slots(kind, copy.name.size(), end, 2 * nodes > LIST_SLOTS_MAX);
+        if !self.has_room_ever(form.units) {
+            return;
+        }
         let heat = self.heat_of(position);
         self.drop_copy(position, &copy);
         let slots = slots.into_iter().enumerate().chain([(index, word)]).filter(|(_, slot)| !slot.is_empty());
@@ -399,10 +410,8 @@ impl<'s> NodeCache<'s> {
     pub fn usage(&self) -> Usage {
         let writer = self.writer.lock();
         let used = u64::from(self.tail.load(Relaxed).wrapping_sub(self.head.load(Relaxed))) * UNIT_WORDS as u64 * 4;
-        let (log_bytes, bucket_bytes) = (
-            self.log.len() as u64 * 4,
-            (self.buckets.len() + self.heat.len() + self.turns.map_or(0, |turns| turns.len())) as u64 * 4,
-        );
+        let (log_bytes, bucket_bytes) =
+            (self.log.len() as u64 * 4, (self.buckets.len() + self.heat.len() + self.turns.len()) as u64 * 4);
         Usage {
             budget_bytes: self.budget_words as u64 * 4,
             used_bytes: used,

@@ -194,7 +194,8 @@ pub(super) fn search(record: &[AtomicU32], form: Form, partial: u8) -> Option<Fo
     }
     let at = probe(slots, partial)?;
     let word = slot_of(slots.get(at)?);
-    if word.is_empty() {
+    // A damaged word may look empty by its low half alone.
+    if word.is_empty() || word.partial() != partial {
         return None;
     }
     let numbers = record.get(form.begin + at / 4)?.load(Relaxed);

@@ -7,8 +7,9 @@ use crate::verbs::NodeId;
 use proptest::prelude::*;
 use std::{vec, vec::Vec};
 
+/// Of any content.
 fn storage(bytes: usize) -> Vec<AtomicU32> {
-    (0..bytes / 4).map(|_| AtomicU32::new(0)).collect()
+    (0..bytes as u32 / 4).map(|n| AtomicU32::new(n.wrapping_mul(0x9e37_79b9) | 1)).collect()
 }
 
 fn image(kind: u8, position: usize, key: &[u8], slots: impl IntoIterator<Item = Slot>) -> Vec<u8> {
