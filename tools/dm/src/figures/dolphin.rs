@@ -220,7 +220,7 @@ pub(super) const FIGURES: &[Figure] = &[
         options: "--index dolphin --cache-mib 8 {TABLE}",
         metric: Metric::CacheMb,
         paper: 10.49,
-        note: "23 B a leaf: copies of nodes of 8 slots, for the five leaves of 256 keys",
+        note: "16 B a leaf: copies of nodes of 8 slots, of which the five leaves of 256 keys use five",
     },
     Figure {
         title: "Dolphin Table II, Dolphin, pool, a record",
