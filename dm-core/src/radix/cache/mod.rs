@@ -75,7 +75,7 @@ use core::sync::atomic::{
 };
 use log::{BLOCK_UNITS, Writer};
 use lookup::LEVELS_MAX;
-use record::{EPOCH_MASK, Form, LIST_SLOTS_MAX, Name, UNIT_WORDS, epoch_of, fill, header_of, listed, set_slot, sized};
+use record::{EPOCH_MASK, Form, LIST_SLOTS_MAX, Name, UNIT_WORDS, epoch_of, header_of, listed, set_slot, write};
 use spin::Mutex;
 
 /// Log units per bucket: four of the smallest records, two or three of those that are usual.
@@ -282,11 +282,7 @@ impl<'s> NodeCache<'s> {
                 let units = was.form.units as u32;
                 self.discount(old, units);
                 self.count(node.header.position, units);
-                self.change(was.unit, || {
-                    name.store(was.record);
-                    was.record.iter().skip(1).take(1).for_each(|size| size.store(sized(units, epoch), Relaxed));
-                    fill(was.record, was.form, node.header.bytes, slots);
-                });
+                self.change(was.unit, || write(was.record, (name, was.form, node.header.bytes), epoch, slots));
                 return;
             }
             heat = self.heat_of(old);
@@ -308,12 +304,9 @@ impl<'s> NodeCache<'s> {
         }
         let position = self.tail.load(Relaxed);
         let Some(record) = self.record(position, form.units) else { return };
-        let [_, size, ..] = record else { return };
         let hints = form.hints_at().and_then(|hints| record.get(hints..));
         hints.into_iter().flatten().for_each(|place| place.store(0, Relaxed));
-        size.store(sized(form.units as u32, epoch), Relaxed);
-        name.store(record);
-        fill(record, form, front, slots);
+        write(record, (name, form, front), epoch, slots);
         self.set_heat(position, heat);
         self.count(name.position(), form.units as u32);
         self.link(record, name.target(), position);

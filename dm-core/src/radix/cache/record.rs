@@ -263,14 +263,18 @@ pub(super) fn header_of(record: &[AtomicU32], form: Form, name: Name) -> Header 
     Header { position: name.position(), kind: form.kind, size: name.size(), bytes }
 }
 
-/// Writes everything behind a record's head but its hints: the bytes in front, and `slots` by their numbers, of which
-/// none is empty.
-pub(super) fn fill(
+/// Writes all of a record but the link to an older one and its hints: the bytes in front, and `slots` by their numbers, of
+/// which none is empty.
+pub(super) fn write(
     record: &[AtomicU32],
-    form: Form,
-    front: [u8; BYTES_MAX],
+    (name, form, front): (Name, Form, [u8; BYTES_MAX]),
+    epoch: u32,
     slots: impl Iterator<Item = (usize, Slot)>,
 ) {
+    if let [_, size, ..] = record {
+        size.store(sized(form.units as u32, epoch), Relaxed);
+    }
+    name.store(record);
     let end = form.hints_at().unwrap_or(form.units * UNIT_WORDS);
     for place in record.get(HEAD_WORDS..end).unwrap_or_default() {
         place.store(0, Relaxed);

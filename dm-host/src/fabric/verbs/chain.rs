@@ -254,7 +254,7 @@ fn target(link: &Link, track: &Track, masked: Masked, request: &Request) -> Resu
     }
 }
 
-/// Whether its result is a word that comes back.
+/// Whether the device writes back the word that was there.
 #[inline]
 fn is_atomic(request: &Request) -> bool {
     matches!(request.verb, Verb::Cas | Verb::MaskedCas | Verb::FetchAdd)
